@@ -1,0 +1,50 @@
+"""What each metric means, and the scheduler's snapshot in Prometheus' format."""
+
+from collections.abc import Iterable
+
+from prometheus_client import Metric, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from galley.api.service import Scheduler
+
+HELP = {
+    "engine_compiles": "Device programs compiled since start-up.",
+    "engine_entries": "Device programs prepared at start-up; equal to engine_compiles.",
+    "engine_rounds_total": "Steps of the loop that ran on the device.",
+    "engine_tokens_generated_total": "Tokens of answers, as counted by usage.",
+    "engine_tokens_prompt_total": "Tokens of prompts, those from the prefix cache included.",
+    "engine_drafts_proposed_total": "Tokens guessed by the draft policy and verified.",
+    "engine_drafts_accepted_total": "Guessed tokens that became part of an answer.",
+    "engine_rows_running": "Seats of the batch that hold a job.",
+    "engine_rows_capacity": "Seats of the batch.",
+    "engine_jobs_waiting": "Jobs queued for a seat.",
+    "engine_blocks_used": "Blocks of the KV cache that running jobs hold.",
+    "engine_blocks_cached": "Blocks that only the prefix cache holds.",
+    "engine_blocks_capacity": "Blocks of the KV cache.",
+    "engine_jobs_finished_total": "Jobs answered to their end.",
+    "engine_jobs_cancelled_total": "Jobs whose client left.",
+    "engine_jobs_failed_total": "Jobs that ended in an error.",
+    "prefix_registered_tokens": "Prompt tokens that the prefix cache holds.",
+    "prefix_skipped_releases": "Ended jobs whose prompts the prefix cache did not take.",
+    "prefix_cache_hit_rate": "Share of the looked-up prompt tokens that the prefix cache had.",
+    "prefix_hit_tokens_total": "Prompt tokens taken from the prefix cache.",
+    "prefix_lookup_tokens_total": "Prompt tokens looked up in the prefix cache.",
+}
+
+
+def exposition(scheduler: Scheduler) -> bytes:
+    """The text that Prometheus scrapes."""
+    return generate_latest(Snapshot(scheduler))
+
+
+class Snapshot(Collector):
+    """Reads the scheduler when asked; a name that ends in _total is a counter."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def collect(self) -> Iterable[Metric]:
+        for name, value in self._scheduler.snapshot().items():
+            family = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            yield family(name, HELP.get(name, ""), value=value)

@@ -1,0 +1,70 @@
+"""The API's own description at /schema, as JSON."""
+
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, Router
+from litestar.exceptions import NotFoundException
+from litestar.openapi.config import OpenAPIConfig
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.openapi.plugins import JsonRenderPlugin
+
+from galley.api.schemas import ChatChunk, ChatRequest, Completion, CompletionRequest, ErrorBody
+
+REFERENCE = "#/components/schemas/{name}"
+
+# What goes in, and what a stream comes out in.
+BODIES: dict[str, tuple[type[msgspec.Struct], type[msgspec.Struct]]] = {
+    "/v1/chat/completions": (ChatRequest, ChatChunk),
+    "/v1/completions": (CompletionRequest, Completion),
+}
+
+
+def config() -> OpenAPIConfig:
+    """JSON only: pages that show such a document load their scripts from elsewhere."""
+    router = Router(
+        "/schema", route_handlers=[], include_in_schema=False, after_request=not_found_as_elsewhere
+    )
+    return OpenAPIConfig(
+        title="Galley",
+        version="1",
+        use_handler_docstrings=True,
+        openapi_router=router,
+        render_plugins=[Document(path=("/", "/openapi.json"))],
+    )
+
+
+class Document(JsonRenderPlugin):
+    """Adds what the handlers read and stream themselves, which Litestar cannot see."""
+
+    def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
+        schemas = openapi_schema["components"]["schemas"]
+        for path, types in BODIES.items():
+            (body, chunk), more = msgspec.json.schema_components(types, ref_template=REFERENCE)
+            schemas.update(more)
+            operation = openapi_schema["paths"][path]["post"]
+            operation["requestBody"] = {
+                "required": True,
+                "content": {"application/json": {"schema": body}},
+            }
+            operation["responses"]["200"]["content"]["text/event-stream"] = {"schema": chunk}
+        return super().render(request, openapi_schema)
+
+
+async def not_found_as_elsewhere(response: Response[Any]) -> Response[Any]:
+    """Litestar answers unknown paths below /schema with a page of HTML."""
+    if response.status_code == 404:
+        raise NotFoundException
+    return response
+
+
+def answers(whole: type[msgspec.Struct]) -> dict[int, ResponseSpec]:
+    """What a completion route answers with."""
+    return {
+        200: ResponseSpec(
+            whole, description="The answer, whole or as a stream.", generate_examples=False
+        ),
+        400: ResponseSpec(
+            ErrorBody, description="A field cannot be served.", generate_examples=False
+        ),
+    }

@@ -1,0 +1,184 @@
+"""From a request body to a prompt and its sampling, before any job exists."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from reprlib import repr as shortened
+from typing import Any
+
+from galley.api.body import convert, drop_neutral, parse
+from galley.api.errors import ApiError, bad_field
+from galley.api.schemas import (
+    CHAT_NEUTRAL,
+    COMPLETION_NEUTRAL,
+    MESSAGE_NEUTRAL,
+    ChatRequest,
+    CompletionRequest,
+    Message,
+    Sampled,
+)
+from galley.api.service import Service
+from galley.model.chat_template import TemplateRefused
+from galley.model.tokens import BadText
+from galley.sched.job import Sampling
+
+INLINE = 4096  # bytes of a body that the event loop can read and tokenize in well under 10 ms
+
+
+@dataclass(frozen=True)
+class Order:
+    """A request that can run: what to feed, how to sample, how to answer."""
+
+    prompt: list[int]
+    prompt_field: str  # what the request calls its prompt
+    sampling: Sampling
+    stream: bool
+    include_usage: bool
+
+
+async def checked(read: Callable[[Service, bytes], Order], service: Service, body: bytes) -> Order:
+    """What `read` makes of the body; a large one is read on another thread."""
+    if len(body) <= INLINE:
+        return read(service, body)
+    return await asyncio.to_thread(read, service, body)
+
+
+def chat(service: Service, body: bytes) -> Order:
+    """Reads a chat request; ApiError names the field that cannot be served."""
+    fields = parse(body)
+    drop_neutral(fields, CHAT_NEUTRAL)
+    _drop_neutral_in_messages(fields.get("messages"))
+    request = convert(fields, ChatRequest)
+    _check_model(service, request)
+    try:
+        prompt = service.tokenizer.chat([_rendered(message) for message in request.messages])
+    except (TemplateRefused, BadText) as error:
+        raise bad_field("messages", str(error)) from error
+    limit_field, limit = _chat_limit(request)
+    return _order(service, request, prompt, "messages", limit_field, limit)
+
+
+def completion(service: Service, body: bytes) -> Order:
+    """Reads a completion request; ApiError names the field that cannot be served."""
+    fields = parse(body)
+    drop_neutral(fields, COMPLETION_NEUTRAL)
+    request = convert(fields, CompletionRequest)
+    _check_model(service, request)
+    prompt = _prompt_ids(service, request.prompt)
+    return _order(service, request, prompt, "prompt", "max_tokens", request.max_tokens)
+
+
+def _drop_neutral_in_messages(messages: Any) -> None:
+    for index, message in enumerate(messages if isinstance(messages, list) else []):
+        if isinstance(message, dict):
+            drop_neutral(message, MESSAGE_NEUTRAL, f"messages[{index}].")
+
+
+def _check_model(service: Service, request: Sampled) -> None:
+    if request.model not in (None, service.model):
+        raise unknown_model(service, str(request.model))
+
+
+def unknown_model(service: Service, name: str) -> ApiError:
+    """Status 404, in OpenAI's code for it."""
+    message = f"model {shortened(name)} is not served here; {service.model!r} is"
+    return ApiError(404, message, "model", "model_not_found")
+
+
+def _rendered(message: Message) -> dict[str, str]:
+    role = "system" if message.role == "developer" else message.role
+    if isinstance(message.content, str):
+        return {"role": role, "content": message.content}
+    return {"role": role, "content": "\n".join(part.text for part in message.content)}
+
+
+def _chat_limit(request: ChatRequest) -> tuple[str, int | None]:
+    old, new = request.max_tokens, request.max_completion_tokens
+    if new is None:
+        return "max_tokens", old
+    if old not in (None, new):
+        message = f"max_tokens is {old} and max_completion_tokens is {new}; send one of them"
+        raise bad_field("max_tokens", message)
+    return "max_completion_tokens", new
+
+
+def _prompt_ids(service: Service, prompt: str | list[Any]) -> list[int]:
+    """Token ids of a text, of ids, or of a list that holds exactly one of those."""
+    where = "prompt"
+    if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
+        if len(prompt) > 1:
+            message = f"prompt holds {len(prompt)} prompts: only one a request is implemented"
+            raise bad_field("prompt", message)
+        prompt, where = prompt[0], "prompt[0]"
+    if not prompt:
+        raise bad_field("prompt", f"{where} is empty: there is nothing to continue")
+    if isinstance(prompt, list):
+        return _known_ids(service, prompt, where)
+    try:
+        return service.tokenizer.encode(prompt)
+    except BadText as error:
+        raise bad_field("prompt", str(error)) from error
+
+
+def _known_ids(service: Service, ids: list[Any], where: str) -> list[int]:
+    _check_room(service, len(ids), "prompt")  # first, so that a longer list costs nothing more
+    size = service.tokenizer.vocab_size
+    for index, number in enumerate(ids):
+        if not isinstance(number, int) or not 0 <= number < size:
+            place = f"{where}[{index}]"
+            message = f"{place} is {shortened(number)}: token ids go from 0 to {size - 1}"
+            raise bad_field(place, message)
+    return ids
+
+
+def _check_room(service: Service, length: int, field: str) -> None:
+    if length == 0:
+        raise bad_field(field, f"{field} is empty: there is nothing to continue")
+    if length >= service.context:
+        message = (
+            f"{field} is {length} tokens long; the context holds {service.context} "
+            "for prompt and answer together"
+        )
+        raise bad_field(field, message, "context_length_exceeded")
+
+
+def _order(
+    service: Service,
+    request: Sampled,
+    prompt: list[int],
+    prompt_field: str,
+    limit_field: str,
+    limit: int | None,
+) -> Order:
+    _check_room(service, len(prompt), prompt_field)
+    room = service.context - len(prompt)
+    if limit is not None and limit > room:
+        message = (
+            f"{limit_field} is {shortened(limit)}, but a prompt of {len(prompt)} tokens leaves "
+            f"{room} of the context's {service.context}; lower it or leave it out"
+        )
+        raise bad_field(limit_field, message, "context_length_exceeded")
+    if request.stream_options is not None and not request.stream:
+        raise bad_field("stream_options", "stream_options needs stream to be true")
+    return Order(
+        prompt=prompt,
+        prompt_field=prompt_field,
+        sampling=_sampling(request, limit),
+        stream=bool(request.stream),
+        include_usage=request.stream_options is not None and request.stream_options.include_usage,
+    )
+
+
+def _sampling(request: Sampled, limit: int | None) -> Sampling:
+    """OpenAI's defaults: temperature 1 over all tokens."""
+    stop = [request.stop] if isinstance(request.stop, str) else request.stop or []
+    return Sampling(
+        max_tokens=limit,
+        temperature=1.0 if request.temperature is None else request.temperature,
+        top_k=request.top_k or 0,
+        top_p=1.0 if request.top_p is None else request.top_p,
+        min_p=request.min_p or 0.0,
+        seed=request.seed,
+        stop=tuple(stop),
+        ignore_eos=bool(request.ignore_eos),
+    )

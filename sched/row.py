@@ -1,0 +1,97 @@
+"""One running request: its tokens, its text so far and what it has used."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from galley.sched.job import Event, FinishReason, Job, Usage
+from galley.sched.prefix import Reservation
+from galley.sched.text import AnswerText
+
+
+@dataclass(eq=False)
+class Row:
+    """A job in a seat. `commit` is the one place where tokens become part of an answer."""
+
+    job: Job
+    seat: int
+    reservation: Reservation
+    text: AnswerText
+    ends: frozenset[int]  # token ids that end the answer
+    limit: int  # most tokens of the answer
+    tokens: list[int] = field(init=False)
+    cursor: int = field(init=False)
+    finish: FinishReason | None = None
+    accepted: int = 0
+    rejected: int = 0
+
+    def __post_init__(self) -> None:
+        self.tokens = list(self.job.prompt)
+        self.cursor = self.reservation.cached_tokens
+
+    @property
+    def feeding(self) -> bool:
+        """Whether part of the prompt is not in the cache yet."""
+        return self.cursor < len(self.job.prompt)
+
+    @property
+    def made(self) -> int:
+        """Tokens of the answer so far."""
+        return len(self.tokens) - len(self.job.prompt)
+
+    def filled_prompt(self) -> Sequence[int]:
+        """The part of the prompt whose keys and values are in the cache."""
+        return self.job.prompt[: self.cursor]
+
+    def commit(self, tokens: Sequence[int], logprobs: Sequence[float], guessed: int) -> Event:
+        """Takes a round's tokens one by one, up to the one that ends the answer.
+
+        `tokens` stand; all but the last were guessed when `guessed` guesses were verified. What
+        comes after an end leaves no trace but in the count of rejected guesses.
+        """
+        pieces = []
+        taken = 0
+        for token in tokens:
+            pieces.append(self._take(token))
+            taken += 1
+            if self.finish is not None:
+                break
+        right = min(guessed, len(tokens) - 1, taken)
+        self.accepted += right
+        self.rejected += guessed - right
+        return Event(
+            text="".join(pieces),
+            tokens=tuple(tokens[:taken]),
+            logprobs=tuple(logprobs[:taken]),
+            guessed=tuple(place < right for place in range(taken)),
+            finish=self.finish,
+            usage=self.usage() if self.finish is not None else None,
+        )
+
+    def usage(self) -> Usage:
+        return Usage(
+            prompt_tokens=len(self.job.prompt),
+            completion_tokens=self.made,
+            cached_tokens=self.reservation.cached_tokens,
+            accepted_tokens=self.accepted,
+            rejected_tokens=self.rejected,
+        )
+
+    def fail(self, error: str) -> Event:
+        """The event that ends the answer with an error."""
+        self.finish = "error"
+        return Event("", (), (), (), finish="error", usage=self.usage(), error=error)
+
+    def _take(self, token: int) -> str:
+        """Adds one token and returns the text it lets go; sets `finish` when it is the last."""
+        self.tokens.append(token)
+        if token in self.ends:
+            self.finish = "stop"
+            return self.text.end()
+        piece = self.text.push(token)
+        if piece.stopped:
+            self.finish = "stop"
+            return piece.text
+        if self.made >= self.limit:
+            self.finish = "length"
+            return piece.text + self.text.end()
+        return piece.text

@@ -1,0 +1,86 @@
+"""The text of one running answer, up to a stop string."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from galley.model.detokenizer import Detokenizer
+
+
+class Piece(NamedTuple):
+    """What one token lets go of."""
+
+    text: str  # final; often empty while something is held back
+    stopped: bool  # the answer is over, before this token or within it
+
+
+class AnswerText:
+    """Releases the text of an answer token by token, and never a part of a stop string.
+
+    Text that may still become a stop string is held back until it cannot. The stop string that is
+    complete first ends the answer, of several the longest; nothing of it or after it is released.
+    A token in `stop_ids` ends the answer too, whatever its text.
+    """
+
+    def __init__(
+        self,
+        detokenizer: Detokenizer,
+        stops: Sequence[str] = (),
+        stop_ids: frozenset[int] = frozenset(),
+    ) -> None:
+        self._detokenizer = detokenizer
+        self._searches = [Search(stop) for stop in stops]
+        self._stop_ids = stop_ids
+        self._held = ""  # what a search has matched so far
+
+    def push(self, token: int) -> Piece:
+        """Takes the next token of the answer; none may follow a stop."""
+        if token in self._stop_ids:
+            return Piece(self.end(), True)
+        return self._release(self._detokenizer.push(token))
+
+    def end(self) -> str:
+        """The text still held back, for an answer that ended without a stop; call it once."""
+        piece = self._release(self._detokenizer.flush())
+        return piece.text if piece.stopped else piece.text + self._held
+
+    def _release(self, new: str) -> Piece:
+        if not self._searches or not new:
+            return Piece(new, False)
+        text = self._held + new
+        ends = [(end, -len(search.stop)) for search in self._searches if (end := search.read(new))]
+        if ends:
+            end, backwards = min(ends)
+            return Piece(text[: len(self._held) + end + backwards], True)
+        final = len(text) - max(search.matched for search in self._searches)
+        self._held = text[final:]
+        return Piece(text[:final], False)
+
+
+class Search:
+    """Looks for one stop string in a text that arrives in pieces, reading each character once.
+
+    It is the search of Knuth, Morris and Pratt: after a mismatch it goes on with the longest start
+    of the stop string that the text still ends with, so no text is slow to search.
+    """
+
+    def __init__(self, stop: str) -> None:
+        self.stop = stop
+        self.matched = 0  # characters of the stop string that the text read so far ends with
+        self._fallbacks = [0]  # the same for each start of the stop string itself
+        for character in stop[1:]:
+            self._fallbacks.append(self._after(self._fallbacks[-1], character))
+
+    def read(self, text: str) -> int:
+        """How far into `text` the stop string is complete; 0 if it is not."""
+        if not self.matched and self.stop[0] not in text:
+            return 0
+        for place, character in enumerate(text, start=1):
+            self.matched = self._after(self.matched, character)
+            if self.matched == len(self.stop):
+                return place
+        return 0
+
+    def _after(self, matched: int, character: str) -> int:
+        while matched and self.stop[matched] != character:
+            matched = self._fallbacks[matched - 1]
+        return matched + (self.stop[matched] == character)

@@ -1,0 +1,89 @@
+"""Context copies: guess that the text goes on as it did the last time it stood like this.
+
+Prompt lookup (Saxena, 2023): the longest match of the row's last tokens in its own prompt and
+answer, the most recent one among equals, and the tokens that followed it there.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from galley.spec.round import Batch, Draft, Round, RowView
+
+
+class Copies:
+    """Copies from the row's own tokens. Host only; a guess takes a few microseconds.
+
+    `shortest` and `longest` bound the match in tokens, `width` the guess.
+    """
+
+    name = "copy"
+
+    def __init__(self, width: int = 7, shortest: int = 2, longest: int = 6) -> None:
+        self.width = width
+        self.shortest = shortest
+        self.longest = longest
+        self._texts: dict[int, _Text] = {}
+
+    def open(self, seat: int, prompt: Sequence[int]) -> None:
+        self._texts[seat] = _Text(prompt, self.shortest)
+
+    def propose(self, batch: Batch) -> Draft:
+        tokens = np.zeros((len(batch.rows), self.width), np.int32)
+        count = np.zeros(len(batch.rows), np.int32)
+        for place, row in enumerate(batch.rows):
+            guess = self._texts[row.seat].follow(self.longest, self.width)
+            tokens[place, : len(guess)] = guess
+            count[place] = len(guess)
+        return Draft(tokens, count)
+
+    def observe(self, batch: Batch, done: Round) -> None:
+        for row, tokens, kept in zip(batch.rows, done.tokens, done.kept.tolist(), strict=True):
+            self._texts[row.seat].extend(tokens[:kept].tolist())
+
+    def close(self, row: RowView) -> None:
+        del self._texts[row.seat]
+
+
+class _Text:
+    """A row's tokens, and where each run of `shortest` tokens ended last and before that."""
+
+    REACH = 64  # earlier places looked at; more do not pay
+
+    def __init__(self, tokens: Sequence[int], shortest: int) -> None:
+        self.shortest = shortest
+        self.tokens: list[int] = []
+        self.newest: dict[tuple[int, ...], int] = {}
+        self.older: list[int] = []
+        self.extend(tokens)
+
+    def extend(self, tokens: Sequence[int]) -> None:
+        for token in tokens:
+            self.tokens.append(token)
+            end = len(self.tokens)
+            run = tuple(self.tokens[-self.shortest :])
+            self.older.append(self.newest.get(run, 0))
+            self.newest[run] = end
+
+    def follow(self, longest: int, width: int) -> list[int]:
+        """The tokens after the best earlier match of the end of the text; [] without one."""
+        best, best_length = 0, 0
+        place = self.older[-1]
+        for _ in range(self.REACH):
+            if place == 0 or best_length >= longest:
+                break
+            length = self._match(place, longest)
+            if length > best_length:
+                best, best_length = place, length
+            place = self.older[place - 1]
+        return self.tokens[best : best + width] if best_length >= self.shortest else []
+
+    def _match(self, end: int, longest: int) -> int:
+        """How many of the last tokens also stand before `end`, at most `longest`."""
+        now = len(self.tokens)
+        length = 0
+        while length < min(longest, end) and (
+            self.tokens[end - 1 - length] == self.tokens[now - 1 - length]
+        ):
+            length += 1
+        return length

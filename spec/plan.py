@@ -1,0 +1,178 @@
+"""Model and device to sizes: rows, blocks, context, and the windows to prepare.
+
+There is no option for any of this: the plan fits the device and says what it decided.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+from jax.typing import DTypeLike
+
+from galley.model import cache, weights
+from galley.model.cache import Layout
+from galley.model.config import ModelConfig
+from galley.spec.window import Window
+
+GIB = 2**30
+
+
+class PlanError(ValueError):
+    """The model does not fit the device; the message says what would have to be smaller."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """What the plan needs to know of the device."""
+
+    platform: str  # "cpu", "gpu", ...
+    kind: str  # the maker's name for it
+    memory: int  # bytes the engine may fill: weights, cache and scratch
+    threads: int  # for compiling
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Shapes that pay on a kind of device. On CPU measured on two cores; see docs/design.md."""
+
+    decode: tuple[tuple[int, int], ...]  # (rows, width), fewest rows first, then narrowest
+    prompts: tuple[tuple[int, int], ...]
+    block: int
+    spans: tuple[int, ...]  # context lengths attention is prepared for, besides the whole
+    prompt_spans: tuple[int, ...]
+
+
+CPU = Ladder(
+    decode=((1, 2), (1, 8), (4, 1), (4, 4), (8, 1), (8, 4), (16, 1), (16, 2)),
+    prompts=((1, 64), (4, 64), (1, 256)),
+    block=32,
+    spans=(128, 256, 512, 1024, 2048),
+    prompt_spans=(256, 1024),
+)
+# Float32 products sum alike for 2 to 32 positions on CPU, so no window is larger.
+CPU_FLOAT32 = Ladder(
+    decode=((1, 2), (1, 8), (4, 1), (4, 4), (8, 1), (8, 4), (16, 1), (16, 2)),
+    prompts=((1, 32),),
+    block=32,
+    spans=CPU.spans,
+    prompt_spans=CPU.prompt_spans,
+)
+# Not measured: no GPU was at hand. Few shapes, so that start-up stays short.
+GPU = Ladder(
+    decode=((8, 1), (8, 8), (32, 1), (32, 4), (64, 1), (64, 4)),
+    prompts=((1, 256), (4, 256), (1, 1024)),
+    block=32,
+    spans=(512, 2048),
+    prompt_spans=(1024, 4096),
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The sizes of one engine. They are part of the fingerprint."""
+
+    device: Device
+    dtype: str
+    rows: int
+    context: int  # most positions of one row
+    layout: Layout
+    windows: tuple[Window, ...]
+    prompt_budget: int  # prompt positions a turn feeds while other rows decode
+    weight_bytes: int
+    cache_bytes: int
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """What was decided, for people: name and value."""
+        yield "device", f"{self.device.platform}: {self.device.kind}"
+        yield "numbers", f"{self.dtype} weights, {self.weight_bytes / GIB:.2f} GiB"
+        yield "rows", f"{self.rows} requests at once"
+        yield "context", f"{self.context:,} tokens a request"
+        blocks, block = self.layout.blocks, self.layout.block
+        tokens = f"{blocks:,} blocks of {block} = {blocks * block:,} tokens"
+        yield "KV cache", f"{tokens}, {self.cache_bytes / GIB:.2f} GiB"
+        shapes = sorted({(w.rows, w.width) for w in self.windows if not w.feeds})
+        yield "decode", ", ".join(f"{rows}x{width}" for rows, width in shapes) + " (rows x width)"
+        yield "entries", f"{len(self.windows)} rounds to prepare"
+
+
+def fit(config: ModelConfig, dtype: DTypeLike, device: Device, draft_width: int) -> Plan:
+    """The plan for a model on a device with a policy that guesses up to `draft_width` tokens.
+
+    Raises PlanError when weights and one row of a single block do not fit.
+    """
+    ladder = _ladder(device, dtype)
+    weight_bytes = weights.nbytes(config, dtype)
+    block_bytes = ladder.block * cache.bytes_per_token(config, dtype)
+    blocks, context = _blocks(config, ladder, device, weight_bytes, block_bytes)
+    decode = [shape for shape in ladder.decode if shape[0] <= blocks]
+    rows = decode[-1][0]
+    decode = [shape for shape in decode if _useful(shape, decode, draft_width)]
+    return Plan(
+        device=device,
+        dtype=str(jnp.dtype(dtype)),
+        rows=rows,
+        context=context,
+        layout=cache.layout_for(device.platform, dtype, blocks, ladder.block),
+        windows=tuple(_windows(ladder, decode, context)),
+        prompt_budget=max(rows * width for rows, width in ladder.prompts),
+        weight_bytes=weight_bytes,
+        cache_bytes=blocks * block_bytes,
+    )
+
+
+def this_device() -> Device:
+    """The first device jax sees, with the memory the engine may take of it.
+
+    On CPU that is half of what is free, 2 GiB at the most: the machine has other work.
+    """
+    device = jax.devices()[0]
+    threads = os.cpu_count() or 1
+    stats = device.memory_stats() or {}
+    if device.platform == "cpu":
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return Device("cpu", f"{threads} cores", min(free // 2, 2 * GIB), threads)
+    free = stats.get("bytes_limit", 16 * GIB) - stats.get("bytes_in_use", 0)
+    return Device(device.platform, device.device_kind, int(free * 0.9), threads)
+
+
+def _ladder(device: Device, dtype: DTypeLike) -> Ladder:
+    if device.platform != "cpu":
+        return GPU
+    return CPU_FLOAT32 if jnp.dtype(dtype) == jnp.float32 else CPU
+
+
+def _blocks(
+    config: ModelConfig, ladder: Ladder, device: Device, weight_bytes: int, block_bytes: int
+) -> tuple[int, int]:
+    """Blocks that fit beside the weights and scratch, at most one context a row; the context."""
+    logits = max(rows * width for rows, width in ladder.decode) * config.vocab_size * 4
+    free = device.memory - weight_bytes - 4 * logits
+    if free < block_bytes:
+        raise PlanError(
+            f"the weights need {weight_bytes / GIB:.2f} GiB and one block of the KV cache "
+            f"{block_bytes / GIB:.3f} GiB, but the {device.platform} device has "
+            f"{device.memory / GIB:.2f} GiB for the engine; use a smaller model or --dtype bfloat16"
+        )
+    whole = -(-config.context // ladder.block)
+    blocks = min(free // block_bytes, whole * ladder.decode[-1][0])
+    return blocks, min(config.context, blocks * ladder.block)
+
+
+def _useful(shape: tuple[int, int], shapes: list[tuple[int, int]], draft_width: int) -> bool:
+    """Whether a policy of that width can fill more of the shape than of a narrower one."""
+    narrower = [width for rows, width in shapes if rows == shape[0] and width < shape[1]]
+    return max(narrower, default=0) <= draft_width
+
+
+def _windows(ladder: Ladder, decode: list[tuple[int, int]], context: int) -> Iterator[Window]:
+    whole = -(-context // ladder.block) * ladder.block
+    for rows, width in decode:
+        for span in (*(s for s in ladder.spans if s < whole), whole):
+            if width <= span:
+                yield Window(rows, width, span, feeds=False)
+    for rows, width in ladder.prompts:
+        for span in (*(s for s in ladder.prompt_spans if s < whole), whole):
+            if width <= span:
+                yield Window(rows, width, span, feeds=True)

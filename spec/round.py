@@ -1,0 +1,140 @@
+"""What passes between the loop, the driver and a draft policy in one round. No jax here."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+Ints = np.ndarray[Any, np.dtype[np.int32]]
+Floats = np.ndarray[Any, np.dtype[np.float32]]
+Bools = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+class RowView(Protocol):
+    """One running row as a driver and a policy see it."""
+
+    @property
+    def seat(self) -> int:
+        """Its place in the device state; no other running row has it."""
+        ...
+
+    @property
+    def tokens(self) -> Sequence[int]:
+        """Prompt and answer so far; the last one has not been fed yet once the prompt has."""
+        ...
+
+    @property
+    def cursor(self) -> int:
+        """Positions whose keys and values are in the cache."""
+        ...
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A kind of round. A lane that `feeds` takes rows whose prompt is not in the cache yet."""
+
+    name: str
+    feeds: bool
+
+
+PROMPTS = Lane("prompts", feeds=True)
+DECODE = Lane("decode", feeds=False)
+
+
+class Batch(NamedTuple):
+    """The rows of one round."""
+
+    lane: Lane
+    rows: Sequence[RowView]
+
+
+class Draft(NamedTuple):
+    """Guesses of n rows for the tokens that follow their last one. Unused places hold 0."""
+
+    tokens: Ints  # [n, K]
+    counts: Ints  # [n]
+
+    @property
+    def width(self) -> int:
+        """The most guesses any row has."""
+        return int(self.counts.max(initial=0))
+
+
+def no_guesses(rows: int) -> Draft:
+    """The draft that says nothing about any row."""
+    return Draft(np.zeros((rows, 0), np.int32), np.zeros(rows, np.int32))
+
+
+class Round(NamedTuple):
+    """What one round produced for each of its n rows."""
+
+    tokens: Ints  # [n, W] the tokens that stand come first
+    kept: Ints  # [n] how many new tokens stand
+    fed: Ints  # [n] positions that are in the cache now and were not before
+    logprobs: Floats  # [n, W] of `tokens` under the unfiltered model
+    guessed: Ints  # [n] guesses that were verified
+
+    def of(self, places: list[int]) -> "Round":
+        """The same for some of the rows."""
+        return Round(
+            self.tokens[places],
+            self.kept[places],
+            self.fed[places],
+            self.logprobs[places],
+            self.guessed[places],
+        )
+
+
+class Opening(NamedTuple):
+    """What a row starts with."""
+
+    seat: int
+    prompt: Sequence[int]
+    cached: int  # positions of the prompt that its blocks already hold
+    end: int  # positions it may ever fill
+    table: Sequence[int]  # its KV blocks, enough for `end`
+    seed: int  # 64 bits
+    temperature: float
+    top_k: int
+    top_p: float
+    min_p: float
+
+
+class Refused(RuntimeError):
+    """A round was refused before anything ran: its rows fail, everything else goes on."""
+
+
+class Fault(RuntimeError):
+    """A round failed after it may have started: the device state cannot be trusted any more."""
+
+
+class Driver(Protocol):
+    """What the scheduling loop drives."""
+
+    @property
+    def lanes(self) -> Sequence[Lane]:
+        """In the order they run in a turn."""
+        ...
+
+    rows: int  # seats
+    block: int  # positions of a KV block
+    blocks: int
+    context: int  # most positions of one row
+    prompt_budget: int  # most prompt positions a turn should feed while rows decode
+
+    def open(self, opening: Opening) -> None:
+        """Seats a row. Its seat must be free."""
+        ...
+
+    def take(self, lane: Lane, rows: Sequence[RowView]) -> Sequence[RowView]:
+        """The rows of `rows`, oldest first, that one round of the lane should take."""
+        ...
+
+    def step(self, batch: Batch) -> Round:
+        """Runs one round. Raises Refused or Fault."""
+        ...
+
+    def close(self, row: RowView) -> None:
+        """Frees a seat; the policy learns that the row has ended."""
+        ...

@@ -1,0 +1,162 @@
+"""The engine in one process: the place where all parts are put together."""
+
+import queue
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from galley.model import checkpoint, hub, weights
+from galley.model.checkpoint import Checkpoint
+from galley.model.entries import Entries, keep_compiled
+from galley.model.tokens import Tokenizer
+from galley.sched.job import Event, Job, JobRefused, Sampling
+from galley.sched.loop import Loop
+from galley.sched.scheduler import Scheduler
+from galley.spec import fingerprint, plan, policies, selfcheck
+from galley.spec.driver import ModelDriver
+from galley.spec.plan import Device, Plan
+from galley.spec.policy import DraftPolicy
+from galley.spec.selfcheck import Promise
+
+Progress = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
+
+
+def quiet(what: str, done: int, total: int) -> None:
+    """Progress that nobody watches."""
+
+
+class Engine:
+    """A loaded model, ready to answer. Close it, or use it as a context manager."""
+
+    def __init__(
+        self,
+        source: Checkpoint,
+        plan: Plan,
+        driver: ModelDriver,
+        entries: Entries,
+        tokenizer: Tokenizer,
+        promise: Promise,
+    ) -> None:
+        self.checkpoint = source
+        self.plan = plan
+        self.entries = entries
+        self.tokenizer = tokenizer
+        self.promise = promise
+        self.details = fingerprint.details(source, plan, driver.policy, promise)
+        self.fingerprint = fingerprint.digest(self.details)
+        self._driver = driver
+        loop = Loop(driver, tokenizer, frozenset(source.config.eos))
+        self.scheduler = Scheduler(loop, source.config.vocab_size)
+        self.scheduler.start()
+
+    @classmethod
+    def load(
+        cls,
+        model: str | Path,
+        *,
+        dtype: str = "bfloat16",
+        policy: str | DraftPolicy = "copy",
+        device: Device | None = None,
+        compiled: Path | None = None,
+        progress: Progress = quiet,
+    ) -> Self:
+        """Reads a model, plans, compiles every program it will run and checks the promise.
+
+        `model` is a path or "org/name"; `dtype` "bfloat16" or "float32"; `policy` a name from
+        `galley.spec.policies` or a policy of your own; `device` overrides what the plan is fitted
+        to; `compiled` is a folder that keeps compiled programs between processes.
+
+        Raises BadCheckpoint, UnsupportedModel, ModelNotFound or PlanError, each with a sentence.
+        """
+        if compiled is not None:
+            keep_compiled(compiled)
+        source = checkpoint.read(hub.resolve(str(model)))
+        drafts = policies.make(policy) if isinstance(policy, str) else policy
+        sizes = plan.fit(source.config, dtype, device or plan.this_device(), drafts.width)
+        entries = Entries(sizes.device.threads)
+        placed = weights.load(source, dtype, lambda n, of: progress("loading weights", n, of))
+        driver = ModelDriver(source.config, placed, sizes, drafts, entries)
+        driver.prepare(lambda n, of: progress("preparing entries", n, of))
+        promise = selfcheck.check(driver)
+        return cls(source, sizes, driver, entries, Tokenizer(source.tokenizer), promise)
+
+    def open(self, prompt: str | Sequence[int], sampling: Sampling | None = None) -> "Stream":
+        """Starts an answer. Raises JobRefused for a prompt that can never run."""
+        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
+        return Stream(self.scheduler, ids, sampling or Sampling())
+
+    def generate(self, prompt: str | Sequence[int], sampling: Sampling | None = None) -> "Stream":
+        """The tokens of an answer, as an iterator; text and usage are on the stream it returns."""
+        return self.open(prompt, sampling)
+
+    def pause(self) -> AbstractContextManager[None]:
+        """Holds the loop between two rounds; running answers go on afterwards."""
+        return self.scheduler.pause()
+
+    def metrics(self) -> dict[str, float]:
+        """Counters and gauges by metric name."""
+        spent = {f"engine_seconds_{k}_total": v for k, v in self._driver.seconds.items()}
+        compiled = {
+            "engine_compiles": float(self.entries.compiles),
+            "engine_entries": float(len(self.entries.prepared)),
+        }
+        return {**self.scheduler.snapshot(), **spent, **compiled}
+
+    def close(self) -> None:
+        """Ends unfinished answers with an error and frees the thread."""
+        self.scheduler.close()
+        self.entries.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Stream:
+    """One answer on its way: iterate its tokens, or its events; leave it to cancel it."""
+
+    def __init__(self, scheduler: Scheduler, prompt: Sequence[int], sampling: Sampling) -> None:
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._scheduler = scheduler
+        self.job = Job(prompt, sampling, self._events.put)
+        self.text = ""
+        self.last: Event | None = None  # the newest event; it has finish and usage at the end
+        scheduler.submit(self.job)
+
+    def __iter__(self) -> Iterator[int]:
+        """Token ids, as they are verified."""
+        for event in self.events():
+            yield from event.tokens
+
+    def events(self) -> Iterator[Event]:
+        """Events up to the one with `finish`. Raises EngineFailed when the answer fails."""
+        try:
+            while self.last is None or self.last.finish is None:
+                self.last = self._events.get()
+                self.text += self.last.text
+                if self.last.finish == "error":
+                    raise EngineFailed(self.last.error or "the engine failed")
+                yield self.last
+        finally:
+            self.cancel()
+
+    def cancel(self) -> None:
+        """Gives the seat back before the next round; does nothing once the answer has ended."""
+        if self.last is None or self.last.finish is None:
+            self._scheduler.cancel(self.job)
+
+
+class EngineFailed(RuntimeError):
+    """The engine could not finish an answer; the message says why."""
+
+
+__all__ = ["Engine", "EngineFailed", "JobRefused", "Sampling", "Stream"]
