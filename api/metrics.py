@@ -9,8 +9,10 @@ from prometheus_client.registry import Collector
 from galley.api.service import Scheduler
 
 HELP = {
-    "engine_compiles": "Device programs compiled since start-up.",
-    "engine_entries": "Device programs prepared at start-up; equal to engine_compiles.",
+    "engine_compiles": (
+        "Compilations in this process since the engine was made; constant while serving."
+    ),
+    "engine_entries": "Programs prepared at start-up.",
     "engine_rounds_total": "Steps of the loop that ran on the device.",
     "engine_tokens_generated_total": "Tokens of answers, as counted by usage.",
     "engine_tokens_prompt_total": "Tokens of prompts, those from the prefix cache included.",
@@ -20,12 +22,16 @@ HELP = {
     "engine_rows_capacity": "Seats of the batch.",
     "engine_jobs_waiting": "Jobs queued for a seat.",
     "engine_blocks_used": "Blocks of the KV cache that running jobs hold.",
-    "engine_blocks_cached": "Blocks that only the prefix cache holds.",
+    "engine_blocks_cached": "Blocks that the prefix cache can find, those in use included.",
     "engine_blocks_capacity": "Blocks of the KV cache.",
     "engine_jobs_finished_total": "Jobs answered to their end.",
     "engine_jobs_cancelled_total": "Jobs whose client left.",
     "engine_jobs_failed_total": "Jobs that ended in an error.",
-    "prefix_registered_tokens": "Prompt tokens that the prefix cache holds.",
+    "engine_seconds_propose_total": "Time spent on guessing, and on learning what stood.",
+    "engine_seconds_step_total": "Time from sending a round to the device to reading its tokens.",
+    "engine_seconds_commit_total": "Time spent on making tokens part of answers.",
+    "engine_seconds_stream_total": "Time spent on handing answers to their connections.",
+    "prefix_registered_tokens": "Prompt tokens that the prefix cache has taken since start-up.",
     "prefix_skipped_releases": "Ended jobs whose prompts the prefix cache did not take.",
     "prefix_cache_hit_rate": "Share of the looked-up prompt tokens that the prefix cache had.",
     "prefix_hit_tokens_total": "Prompt tokens taken from the prefix cache.",

@@ -69,7 +69,7 @@ class Scheduler:
         with self._wake:
             self._holds += 1
             self._wake.notify_all()
-            self._wake.wait_for(lambda: self._still or not self._thread.is_alive())
+            self._wake.wait_for(lambda: self._still or self._health.status in ("starting", "dead"))
         try:
             yield
         finally:

@@ -46,9 +46,9 @@ class Ladder:
 
 CPU = Ladder(
     decode=((1, 2), (1, 8), (4, 1), (4, 4), (8, 1), (8, 4), (16, 1), (16, 2)),
-    prompts=((1, 64), (4, 64), (1, 256)),
+    prompts=((1, 32), (1, 64), (1, 128), (1, 256), (4, 32), (4, 64), (4, 96), (4, 128)),
     block=32,
-    spans=(128, 256, 512, 1024, 2048),
+    spans=(128, 192, 256, 384, 512, 1024, 2048),
     prompt_spans=(256, 1024),
 )
 # Float32 products sum alike for 2 to 32 positions on CPU, so no window is larger.
@@ -94,7 +94,7 @@ class Plan:
         yield "KV cache", f"{tokens}, {self.cache_bytes / GIB:.2f} GiB"
         shapes = sorted({(w.rows, w.width) for w in self.windows if not w.feeds})
         yield "decode", ", ".join(f"{rows}x{width}" for rows, width in shapes) + " (rows x width)"
-        yield "entries", f"{len(self.windows)} rounds to prepare"
+        yield "windows", f"{len(self.windows)} shapes of rows, width and context to prepare"
 
 
 def fit(config: ModelConfig, dtype: DTypeLike, device: Device, draft_width: int) -> Plan:
@@ -173,6 +173,7 @@ def _windows(ladder: Ladder, decode: list[tuple[int, int]], context: int) -> Ite
             if width <= span:
                 yield Window(rows, width, span, feeds=False)
     for rows, width in ladder.prompts:
-        for span in (*(s for s in ladder.prompt_spans if s < whole), whole):
-            if width <= span:
+        spans = (*(s for s in ladder.prompt_spans if s < whole), whole)
+        for span in spans[:2] if rows > 1 else spans:  # long prompts go alone
+            if width <= span or (rows, width) == ladder.prompts[0]:  # one there must be
                 yield Window(rows, width, span, feeds=True)

@@ -16,24 +16,15 @@ class Prompts:
         self._windows = sorted(windows, key=lambda w: (w.rows * w.width, w.rows, w.span))
 
     def together(self, rows: Sequence[RowView]) -> Sequence[RowView]:
-        """The oldest row, and the next ones that fit into one window with it."""
-        taken = list(rows[:1])
-        for row in rows[1:]:
-            if not self._fitting([*taken, row]):
-                break
-            taken.append(row)
-        return taken
+        """The oldest rows, as many as feed most positions for the time a window takes."""
+        most = max(window.rows for window in self._windows)
+        groups = [rows[:count] for count in range(1, min(most, len(rows)) + 1)]
+        return max(groups, key=self._worth)
 
     def window(self, batch: Batch) -> Window:
-        """The smallest window that ends the rows' prompts; for one long prompt, the widest."""
+        """The least window that ends the rows' prompts; for one long prompt, the widest."""
         fitting = self._fitting(batch.rows)
-        if fitting:
-            return fitting[0]
-        row = batch.rows[0]
-        alone = [w for w in self._windows if w.rows == 1]
-        widest = max(w.width for w in alone)
-        reach = min(row.cursor + widest, alone[-1].span)
-        return next(w for w in alone if w.width == widest and w.span >= reach)
+        return fitting[0] if fitting else self._widest(batch.rows[0])
 
     def propose(self, batch: Batch) -> Draft:
         """The tokens after the one to be fed first; as many as the batch's window takes."""
@@ -53,12 +44,40 @@ class Prompts:
             rows = [batch.rows[place] for place in ended]
             policy.observe(Batch(batch.lane, rows), done.of(ended))
 
+    def _worth(self, rows: Sequence[RowView]) -> float:
+        """Positions fed for the time of a window; 0 when no window takes the rows."""
+        fitting = self._fitting(rows)
+        if fitting:
+            return sum(_left(row) for row in rows) / _time(fitting[0])
+        if len(rows) > 1:
+            return 0.0
+        widest = self._widest(rows[0])
+        return widest.width / _time(widest)
+
+    def _widest(self, row: RowView) -> Window:
+        """For a chunk of a prompt that no window ends."""
+        alone = [w for w in self._windows if w.rows == 1]
+        width = max(w.width for w in alone)
+        spans = [w for w in alone if w.width == width]
+        reach = min(row.cursor + width, spans[-1].span)
+        return next(w for w in spans if w.span >= reach)
+
     def _fitting(self, rows: Sequence[RowView]) -> list[Window]:
         """Windows that take all of the rows' prompts whole, least work first."""
-        left = max(len(row.tokens) - row.cursor for row in rows)
+        left = max(_left(row) for row in rows)
         reach = max(row.cursor for row in rows)
         return [
             w
             for w in self._windows
             if w.rows >= len(rows) and w.width >= left and w.span >= reach + left
         ]
+
+
+def _left(row: RowView) -> int:
+    """Prompt tokens that are not in the cache yet."""
+    return len(row.tokens) - row.cursor
+
+
+def _time(window: Window) -> int:
+    """In positions: a window takes as long as 48 positions even before it has any, on CPU."""
+    return window.rows * window.width + 48

@@ -39,20 +39,20 @@ def check(driver: ModelDriver) -> Promise:
     probe = _Probe(driver)
     broken = []
     checked = 0
-    for window in sorted(driver.plan.windows, key=lambda w: (w.span, w.rows * w.width)):
+    for window in sorted(driver.state.plan.windows, key=lambda w: (w.span, w.rows * w.width)):
         if time.perf_counter() > end:
             break
         checked += 1
         if not probe.agrees(window):
             broken.append(("prompt " if window.feeds else "decode ") + window.text())
-    return Promise(checked, len(driver.plan.windows), tuple(broken))
+    return Promise(checked, len(driver.state.plan.windows), tuple(broken))
 
 
 class _Probe:
     """A prompt and the answer that the narrowest windows gave to it."""
 
     def __init__(self, driver: ModelDriver) -> None:
-        windows = driver.plan.windows
+        windows = driver.state.plan.windows
         self.driver = driver
         self.feed = min((w for w in windows if w.feeds), key=_size)
         self.plain = min((w for w in windows if not w.feeds), key=_size)
@@ -80,7 +80,7 @@ class _Probe:
         width = min(window.width, len(self.tokens))
         guesses = np.tile(self.tokens[:width], (window.rows, 1))
         count = np.full(window.rows, width - 1, np.int32)
-        outcome = self.driver.run(window, range(window.rows), guesses, count)
+        outcome = self.driver.state.run(window, range(window.rows), guesses, count)
         tokens, logprobs = (np.asarray(x)[:, :width] for x in (outcome.tokens, outcome.logprobs))
         return bool(
             (tokens == self.tokens[:width]).all() and (logprobs == self.logprobs[:width]).all()
@@ -93,7 +93,7 @@ class _Probe:
             chunk = np.array([self.prompt[start + 1 : start + 1 + window.width]], np.int32)
             left = self.length - 1 - start
             count = np.array([min(left, window.width) - (left < window.width)], np.int32)
-            self.driver.run(window, [0], chunk, count)
+            self.driver.state.run(window, [0], chunk, count)
 
     def _answer(self, length: int) -> tuple[Ints, Floats]:
         """Tokens and log-probabilities of the answer, one a round in the narrowest window."""
@@ -106,13 +106,13 @@ class _Probe:
 
     def _one(self) -> tuple[int, np.float32]:
         none = np.zeros((1, 0), np.int32)
-        outcome = self.driver.run(self.plain, [0], none, np.zeros(1, np.int32))
+        outcome = self.driver.state.run(self.plain, [0], none, np.zeros(1, np.int32))
         return int(outcome.tokens[0, 0]), np.asarray(outcome.logprobs)[0, 0]
 
     def _open(self, seat: int, cached: int) -> None:
         blocks = -(-self.driver.context // self.driver.block)
         table = list(range(min(blocks, self.driver.blocks)))
-        self.driver.seat(
+        self.driver.state.seat(
             Opening(seat, self.prompt, cached, self.driver.context, table, 1, 0.8, 0, 1.0, 0.0)
         )
 

@@ -26,7 +26,7 @@ class Window(NamedTuple):
     rows: int
     width: int  # positions fed per row: the last token and width - 1 guesses
     span: int  # positions of context that attention reads
-    feeds: bool  # prompts: all guesses are known to be right, one pick per row
+    feeds: bool  # prompts: all guesses are known to be right, and one token is picked
 
     def text(self) -> str:
         return f"{self.rows} x {self.width}, context {self.span}"
@@ -38,6 +38,14 @@ class Guesses(NamedTuple):
     seat: jax.Array  # [R] int32
     tokens: jax.Array  # [R, W] int32
     counts: jax.Array  # [R] int32
+
+
+class Fed(NamedTuple):
+    """What the host uploads after a window that feeds prompts: all of it is known to be right."""
+
+    seat: jax.Array  # [R] int32
+    positions: jax.Array  # [R] int32: how many the window fed
+    following: jax.Array  # [R] int32: the prompt's next token; -1 where the prompt has ended
 
 
 class Outcome(NamedTuple):
@@ -60,7 +68,7 @@ def begin_of(weights: Weights, layout: Layout, window: Window) -> Any:
     """(ends, rows, guesses) -> stream. The same for all spans."""
 
     def begin(ends: Leaves, rows: Rows, guesses: Guesses) -> Stream:
-        mine = _mine(rows, guesses)
+        mine = _mine(rows, guesses.seat)
         tokens = jnp.concatenate([mine.last[:, None], guesses.tokens[:, :-1]], axis=1)
         position = mine.cursor[:, None] + jnp.arange(window.width)
         x = weights.ends.merge(ends).embed(tokens)
@@ -86,38 +94,58 @@ def finish_of(weights: Weights, window: Window) -> Any:
     """(ends, rows, x, guesses) -> (rows, outcome). The same for all spans."""
 
     def finish(ends: Leaves, rows: Rows, x: jax.Array, guesses: Guesses) -> tuple[Rows, Outcome]:
-        mine = _mine(rows, guesses)
-        place = _last(guesses, window) if window.feeds else jnp.arange(window.width)
-        if window.feeds:
-            x = jnp.take_along_axis(x, place[..., None], axis=1)
-        logits = weights.ends.merge(ends).logits(x)
-        picks = pick(logits, mine.options, mine.cursor[:, None] + place + 1)
+        mine = _mine(rows, guesses.seat)
+        place = mine.cursor[:, None] + jnp.arange(window.width) + 1
+        picks = pick(weights.ends.merge(ends).logits(x), mine.options, place)
         live = guesses.seat < rows.last.shape[0]
-        given = jnp.full_like(live, window.feeds)
-        spread = jnp.broadcast_to(picks.token, guesses.tokens.shape)
-        verdict = keep(spread, guesses.tokens, guesses.counts, given, live)
-        rows = _advance(rows, guesses.seat, mine, verdict.tokens, verdict.kept)
-        return rows, Outcome(picks.token, verdict.kept, picks.logprob)
+        kept = keep(picks.token, guesses.tokens, guesses.counts, live)
+        at = jnp.maximum(kept - 1, 0)[:, None]
+        last = jnp.take_along_axis(picks.token, at, axis=1)[:, 0]
+        rows = _advance(rows, guesses.seat, mine.cursor + kept, last)
+        return rows, Outcome(picks.token, kept, picks.logprob)
 
     return finish
 
 
-def _mine(rows: Rows, guesses: Guesses) -> Rows:
+def last_of(x: jax.Array, counts: jax.Array) -> jax.Array:
+    """Of the stream [R, W, hidden] after a prompt's window, the place of its last token."""
+    at = jnp.minimum(counts, x.shape[1] - 1)[:, None, None]
+    return jnp.take_along_axis(x, at, axis=1)
+
+
+def finish_prompts_of(weights: Weights) -> Any:
+    """(ends, rows, x [R, 1, hidden], fed) -> (rows, outcome). The same for all widths and spans."""
+
+    def finish(ends: Leaves, rows: Rows, x: jax.Array, fed: Fed) -> tuple[Rows, Outcome]:
+        mine = _mine(rows, fed.seat)
+        cursor = mine.cursor + fed.positions
+        picks = pick(weights.ends.merge(ends).logits(x), mine.options, cursor[:, None])
+        last = jnp.where(fed.following < 0, picks.token[:, 0], fed.following)
+        rows = _advance(rows, fed.seat, cursor, last)
+        return rows, Outcome(picks.token, fed.positions, picks.logprob)
+
+    return finish
+
+
+def _mine(rows: Rows, seat: jax.Array) -> Rows:
     """The state of the rows in the window; an idle row reads the last seat's."""
-    mine: Rows = jax.tree.map(lambda x: x.at[guesses.seat].get(mode="clip"), rows)
+    mine: Rows = jax.tree.map(lambda x: x.at[seat].get(mode="clip"), rows)
     return mine
 
 
-def _last(guesses: Guesses, window: Window) -> jax.Array:
-    """A prompt needs one pick: after its last token. In a chunk that does not end it, none."""
-    return jnp.minimum(guesses.counts, window.width - 1)[:, None]
+def _advance(rows: Rows, seat: jax.Array, cursor: jax.Array, last: jax.Array) -> Rows:
+    """Moves the rows on; idle rows have a seat past the end and change nothing."""
+    return rows._replace(
+        last=rows.last.at[seat].set(last, mode="drop"),
+        cursor=rows.cursor.at[seat].set(cursor, mode="drop"),
+    )
 
 
 def _reach(
     rows: Rows, guesses: Guesses, position: jax.Array, layout: Layout, window: Window
 ) -> Reach:
     """Where the window reads and writes; guesses that were not made are written nowhere."""
-    mine = _mine(rows, guesses)
+    mine = _mine(rows, guesses.seat)
     live = guesses.seat < rows.last.shape[0]
     real = (jnp.arange(window.width) <= guesses.counts[:, None]) & live[:, None]
     real &= position < mine.end[:, None]
@@ -130,18 +158,13 @@ def _reach(
     )
 
 
-def _advance(rows: Rows, seat: jax.Array, mine: Rows, tokens: jax.Array, kept: jax.Array) -> Rows:
-    """Moves the cursors by what stands; idle rows lie past the end and change nothing."""
-    at = jnp.maximum(kept - 1, 0)[:, None]
-    last = jnp.take_along_axis(tokens, at, axis=1)[:, 0]
-    return rows._replace(
-        last=rows.last.at[seat].set(last, mode="drop"),
-        cursor=rows.cursor.at[seat].set(mine.cursor + kept, mode="drop"),
-    )
-
-
 def abstract_guesses(window: Window) -> Any:
     """`Guesses` of shapes, for compiling."""
     one, each = (window.rows,), (window.rows, window.width)
     shapes: Any = (shape(one, jnp.int32), shape(each, jnp.int32), shape(one, jnp.int32))
     return Guesses(*shapes)
+
+
+def abstract_fed(rows: int) -> Any:
+    """`Fed` of shapes, for compiling."""
+    return Fed(*(shape((rows,), jnp.int32) for _ in Fed._fields))  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from galley.sched.job import Event, Job, JobRefused, Sampling
 from galley.sched.loop import Loop
 from galley.sched.scheduler import Scheduler
 from galley.spec import fingerprint, plan, policies, selfcheck
+from galley.spec.device import DeviceState
 from galley.spec.driver import ModelDriver
 from galley.spec.plan import Device, Plan
 from galley.spec.policy import DraftPolicy
@@ -77,7 +78,7 @@ class Engine:
         sizes = plan.fit(source.config, dtype, device or plan.this_device(), drafts.width)
         entries = Entries(sizes.device.threads)
         placed = weights.load(source, dtype, lambda n, of: progress("loading weights", n, of))
-        driver = ModelDriver(source.config, placed, sizes, drafts, entries)
+        driver = ModelDriver(DeviceState(source.config, placed, sizes, entries), drafts)
         driver.prepare(lambda n, of: progress("preparing entries", n, of))
         promise = selfcheck.check(driver)
         return cls(source, sizes, driver, entries, Tokenizer(source.tokenizer), promise)

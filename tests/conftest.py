@@ -1,0 +1,30 @@
+"""Settings of jax for all tests, and the tiny model that several of them run."""
+
+from pathlib import Path
+
+import jax
+import pytest
+from fakes_checkpoint import write_hf_folder
+
+from galley.spec.plan import Device
+
+jax.config.update("jax_platforms", "cpu")
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+
+@pytest.fixture(scope="session")
+def compiled(request: pytest.FixtureRequest) -> Path:
+    """A folder that keeps compiled programs from one run of the tests to the next."""
+    return request.config.cache.mkdir("compiled")
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny checkpoint with a context of four blocks, which keeps the entries few."""
+    return write_hf_folder(tmp_path_factory.mktemp("tiny"), max_position_embeddings=128)
+
+
+@pytest.fixture(scope="session")
+def device() -> Device:
+    """A CPU that has room for every row of the tiny model."""
+    return Device("cpu", "test", memory=2**26, threads=2)

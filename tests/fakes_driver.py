@@ -1,0 +1,238 @@
+"""A driver without a model, whose answers follow a rule that can be worked out by hand."""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import fakes_tokens
+import numpy as np
+
+from galley.sched.job import Event, Job, Sampling, Usage
+from galley.sched.loop import Loop
+from galley.spec.round import DECODE, PROMPTS, Batch, Lane, Opening, Round, RowView
+
+END = 264  # <|im_end|> of the byte-level tokenizer
+PATIENCE = 10.0  # seconds until a test that waits for another thread gives up
+
+
+def after(token: int) -> int:
+    """The token that follows, where no script says otherwise."""
+    return (3 * token + 1) % 256
+
+
+def answer(prompt: Sequence[int], count: int) -> list[int]:
+    """The first `count` tokens of the answer to the prompt, by the rule."""
+    tokens = [after(prompt[-1])]
+    while len(tokens) < count:
+        tokens.append(after(tokens[-1]))
+    return tokens
+
+
+def logprob(position: int) -> float:
+    """The log-probability of whatever token stands at the position; exact in float32."""
+    return -position / 8
+
+
+@dataclass(eq=False)
+class Seat:
+    """What the device would know of a row."""
+
+    opening: Opening
+    tokens: list[int]
+    cursor: int
+    rounds: int = 0  # of decoding
+
+    @property
+    def feeds(self) -> bool:
+        return self.cursor < len(self.opening.prompt)
+
+
+@dataclass(eq=False)
+class FakeDriver:
+    """Implements `round.Driver`, checks what the loop asks of it and writes it down.
+
+    Round n of a decoding row keeps `sizes[n]` tokens, the last size over and over; all but one of
+    them were guessed, and `wrong` more guesses fell. `before` is called with each batch ahead of
+    the round and may raise. Its blocks hold the tokens that were fed, so that a row which is given
+    a block of somebody else's is found out at once.
+    """
+
+    rows: int = 2
+    block: int = 4
+    blocks: int = 16
+    context: int = 48
+    prompt_budget: int = 8
+    chunk: int = 8  # prompt positions that a round feeds
+    script: Mapping[tuple[int, ...], Sequence[int]] = field(default_factory=dict)
+    sizes: Sequence[int] = (1,)
+    wrong: int = 0
+    before: Callable[[Batch], None] = lambda _: None
+    lanes: Sequence[Lane] = (PROMPTS, DECODE)
+    seats: dict[int, Seat] = field(default_factory=dict)
+    opened: list[Opening] = field(default_factory=list)
+    asked: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)  # lane and seats
+    cells: dict[tuple[int, int], int] = field(default_factory=dict)  # block and place to token
+
+    def open(self, opening: Opening) -> None:
+        assert opening.seat not in self.seats, f"seat {opening.seat} is taken"
+        assert 0 <= opening.seat < self.rows
+        assert opening.cached < len(opening.prompt), "the last token is always computed"
+        assert len(opening.table) * self.block >= opening.end
+        seat = Seat(opening, list(opening.prompt), opening.cached)
+        self.seats[opening.seat] = seat
+        self.opened.append(opening)
+        self._check(seat)
+
+    def close(self, row: RowView) -> None:
+        del self.seats[row.seat]
+
+    def take(self, lane: Lane, rows: Sequence[RowView]) -> Sequence[RowView]:
+        return rows[:1] if lane.feeds else rows
+
+    def step(self, batch: Batch) -> Round:
+        self.asked.append((batch.lane.name, tuple(row.seat for row in batch.rows)))
+        self.before(batch)
+        rows = [self._row(batch.lane, row) for row in batch.rows]
+        width = max(len(tokens) for tokens, _, _ in rows)
+        tokens = np.zeros((len(rows), width), np.int32)
+        logprobs = np.zeros((len(rows), width), np.float32)
+        for place, (made, _, _) in enumerate(rows):
+            tokens[place, : len(made)] = made
+            start = len(self.seats[batch.rows[place].seat].tokens) - len(made)
+            logprobs[place, : len(made)] = [logprob(start + n) for n in range(len(made))]
+        kept, fed, guessed = (
+            np.array(counts, np.int32)
+            for counts in zip(*((len(made), fed, guessed) for made, fed, guessed in rows))
+        )
+        return Round(tokens, kept, fed, logprobs, guessed)
+
+    def _row(self, lane: Lane, row: RowView) -> tuple[list[int], int, int]:
+        """New tokens, positions fed and guesses of one row, whose state moves on."""
+        seat = self.seats[row.seat]
+        assert seat.feeds == lane.feeds
+        assert (list(row.tokens), row.cursor) == (seat.tokens, seat.cursor)
+        self._check(seat)
+        return self._feed(seat) if lane.feeds else self._decode(seat)
+
+    def _feed(self, seat: Seat) -> tuple[list[int], int, int]:
+        fed = min(self.chunk, len(seat.opening.prompt) - seat.cursor)
+        self._write(seat, seat.tokens[seat.cursor : seat.cursor + fed])
+        seat.cursor += fed
+        made = [] if seat.feeds else self._next(seat, 1)
+        seat.tokens += made
+        return made, fed, 0
+
+    def _decode(self, seat: Seat) -> tuple[list[int], int, int]:
+        size = self.sizes[min(seat.rounds, len(self.sizes) - 1)]
+        made = self._next(seat, size)
+        self._write(seat, [seat.tokens[-1], *made[:-1], *[-1] * self.wrong])
+        seat.cursor += size
+        seat.rounds += 1
+        seat.tokens += made
+        return made, size, size - 1 + self.wrong
+
+    def _next(self, seat: Seat, count: int) -> list[int]:
+        script = self.script.get(tuple(seat.opening.prompt), ())
+        made: list[int] = []
+        while len(made) < count:
+            place = len(seat.tokens) + len(made) - len(seat.opening.prompt)
+            last = [*seat.tokens, *made][-1]
+            made.append(script[place] if place < len(script) else after(last))
+        return made
+
+    def _write(self, seat: Seat, tokens: Iterable[int]) -> None:
+        for position, token in enumerate(tokens, start=seat.cursor):
+            if position < seat.opening.end:
+                self.cells[self._cell(seat, position)] = token
+
+    def _check(self, seat: Seat) -> None:
+        """What lies in the row's blocks is what was fed there."""
+        held = [self.cells[self._cell(seat, position)] for position in range(seat.cursor)]
+        assert held == seat.tokens[: seat.cursor]
+
+    def _cell(self, seat: Seat, position: int) -> tuple[int, int]:
+        return seat.opening.table[position // self.block], position % self.block
+
+
+class Answer:
+    """The events of one job, in order; give it to the job as `deliver`."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self._changed = threading.Condition()
+
+    def __call__(self, event: Event) -> None:
+        with self._changed:
+            assert self.finish is None, "an event came after the last one"
+            self.events.append(event)
+            self._changed.notify_all()
+
+    def wait(self, count: int | None = None) -> "Answer":
+        """Itself, once there are `count` events, or the last one."""
+        with self._changed:
+            assert self._changed.wait_for(
+                lambda: self.finish or (count is not None and len(self.events) >= count), PATIENCE
+            ), f"after {PATIENCE} s there are {len(self.events)} events and no last one"
+        return self
+
+    @property
+    def tokens(self) -> list[int]:
+        return [token for event in self.events for token in event.tokens]
+
+    @property
+    def text(self) -> str:
+        return "".join(event.text for event in self.events)
+
+    @property
+    def logprobs(self) -> list[float]:
+        return [value for event in self.events for value in event.logprobs]
+
+    @property
+    def guessed(self) -> list[bool]:
+        return [value for event in self.events for value in event.guessed]
+
+    @property
+    def finish(self) -> str | None:
+        return self.events[-1].finish if self.events else None
+
+    @property
+    def error(self) -> str | None:
+        return self.events[-1].error
+
+    @property
+    def usage(self) -> Usage:
+        usage = self.events[-1].usage
+        assert usage is not None
+        return usage
+
+
+def job(prompt: Sequence[int] | str, **sampling: Any) -> tuple[Job, Answer]:
+    """A job and its answer to be; a text is a prompt of one token a byte."""
+    ids = list(prompt.encode()) if isinstance(prompt, str) else list(prompt)
+    heard = Answer()
+    return Job(ids, Sampling(**sampling), heard), heard
+
+
+def loop(driver: FakeDriver) -> Loop:
+    """A loop over the driver whose answers end at END and whose token n is byte n."""
+    return Loop(driver, fakes_tokens.byte_level(), frozenset({END}))
+
+
+def finished(turned: Loop, *jobs: Job, turns: int = 500) -> int:
+    """Turns the loop until everything is answered and every block is back; how many turns."""
+    arrived: Sequence[Job] = jobs
+    for turn in range(1, turns + 1):
+        turned.turn(arrived, ())
+        arrived = ()
+        if turned.idle:
+            assert_nothing_is_held(turned)
+            return turn
+    raise AssertionError(f"the loop is not idle after {turns} turns")
+
+
+def assert_nothing_is_held(turned: Loop) -> None:
+    """No row, job, seat or block is in use."""
+    gauges = turned.gauges()
+    held = ("engine_rows_running", "engine_jobs_waiting", "engine_blocks_used")
+    assert {name: gauges[name] for name in held} == dict.fromkeys(held, 0)

@@ -1,0 +1,97 @@
+"""Draft policies for tests: always wrong, always right, sometimes, too much."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from galley.spec.round import Batch, Draft, Round, RowView
+
+Answers = Mapping[tuple[int, ...], Sequence[int]]  # by prompt; no two rows have the same
+
+
+class Reader:
+    """Knows the answer to each prompt, and how far each row has come; says nothing of it."""
+
+    name = "reader"
+
+    def __init__(self, answers: Answers, width: int = 7) -> None:
+        self.width = width
+        self.answers = answers
+        self.prompts: dict[int, tuple[int, ...]] = {}
+
+    def open(self, seat: int, prompt: Sequence[int]) -> None:
+        assert seat not in self.prompts, f"seat {seat} is opened twice"
+        self.prompts[seat] = tuple(prompt)
+
+    def close(self, row: RowView) -> None:
+        del self.prompts[row.seat]
+
+    def observe(self, batch: Batch, done: Round) -> None:
+        """What is kept must be what the answer says."""
+        for row, tokens, kept in zip(batch.rows, done.tokens, done.kept.tolist(), strict=True):
+            answer = self._rest(row)
+            assert tokens[: min(kept, len(answer))].tolist() == list(answer[:kept])
+
+    def propose(self, batch: Batch) -> Draft:
+        tokens = np.zeros((len(batch.rows), self.width), np.int32)
+        counts = np.zeros(len(batch.rows), np.int32)
+        for place, row in enumerate(batch.rows):
+            guess = self.guess(row, list(self._rest(row)[: self.width]))
+            tokens[place, : len(guess)] = guess
+            counts[place] = len(guess)
+        return Draft(tokens, counts)
+
+    def guess(self, row: RowView, answer: list[int]) -> list[int]:
+        """What to guess where the answer goes on like this."""
+        return []
+
+    def _rest(self, row: RowView) -> Sequence[int]:
+        prompt = self.prompts[row.seat]
+        return self.answers[prompt][len(row.tokens) - len(prompt) :]
+
+
+class Oracle(Reader):
+    """Guesses what will be the answer."""
+
+    name = "oracle"
+
+    def guess(self, row: RowView, answer: list[int]) -> list[int]:
+        return answer
+
+
+class AlwaysWrong(Reader):
+    """Guesses anything but the answer."""
+
+    name = "wrong"
+
+    def guess(self, row: RowView, answer: list[int]) -> list[int]:
+        return [(token + 1) % 300 for token in answer]
+
+
+class Sometimes(Reader):
+    """Guesses any number of tokens, of which every third or so is wrong."""
+
+    name = "sometimes"
+
+    def __init__(self, answers: Answers, width: int = 7) -> None:
+        super().__init__(answers, width)
+        self.random = np.random.default_rng(0)
+
+    def guess(self, row: RowView, answer: list[int]) -> list[int]:
+        count = int(self.random.integers(0, len(answer) + 1))
+        slips = self.random.random(count) < 0.3
+        return [int((token + slip) % 300) for token, slip in zip(answer, slips, strict=False)]
+
+
+class Lengths(Reader):
+    """Guesses one token more each round, from none to the widest and from there over again."""
+
+    name = "lengths"
+
+    def __init__(self, answers: Answers, width: int = 7) -> None:
+        super().__init__(answers, width)
+        self.rounds = 0
+
+    def guess(self, row: RowView, answer: list[int]) -> list[int]:
+        self.rounds += 1
+        return (answer + [0] * self.width)[: self.rounds % (self.width + 1)]
