@@ -108,6 +108,11 @@ def keep_compiled(folder: Path) -> None:
         jax.config.update(name, value)  # type: ignore[no-untyped-call]
 
 
+def traced_once(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that is traced once for its shapes, however often a program calls it."""
+    return jax.jit(function)
+
+
 def shape(dimensions: Sequence[int], dtype: DTypeLike) -> jax.ShapeDtypeStruct:
     """A shape to lower a program from."""
     made: jax.ShapeDtypeStruct = jax.ShapeDtypeStruct(tuple(dimensions), dtype)  # type: ignore[no-untyped-call]

@@ -114,15 +114,17 @@ class DeviceState:
         decoding = {_positions(w): w for w in windows if not w.feeds}.values()
         feeding = {_positions(w): w for w in windows if w.feeds}.values()
         blocks, rows = self.plan.layout.blocks, self.plan.rows
+        begins = [self._begin_program(window) for window in once]
+        streams = {p.shape: jax.eval_shape(p.function, *p.arguments) for p in begins}
         return [
             Program("cache.empty", f"{blocks} blocks", "start", self._empty_cache, ()),
             Program("rows.empty", f"{rows} rows", "start", self._empty_rows, ()),
             self._seat_program(),
             *(self._finish_program(window) for window in decoding),
             *(self._finish_prompts_program(rows) for rows in {w.rows for w in feeding}),
-            *(self._begin_program(window) for window in once),
+            *begins,
             *(self._last_program(window) for window in feeding),
-            *(self._layers_program(window) for window in windows),
+            *(self._layers_program(w, streams[_positions(w)]) for w in windows),
         ]
 
     def _begin_program(self, window: Window) -> Program:
@@ -134,10 +136,8 @@ class DeviceState:
             arguments=(self._weights.ends.shapes, self._abstract_rows(), abstract_guesses(window)),
         )
 
-    def _layers_program(self, window: Window) -> Program:
+    def _layers_program(self, window: Window, stream: Stream) -> Program:
         layout = self.plan.layout
-        begin = self._begin_program(window)
-        stream = jax.eval_shape(begin.function, *begin.arguments)
         pools = kv.abstract(self.config, layout)[: depth(self.config)]
         return Program(
             name="layers",

@@ -46,9 +46,12 @@ class Ladder:
 
 CPU = Ladder(
     decode=((1, 2), (1, 8), (4, 1), (4, 4), (8, 1), (8, 4), (16, 1), (16, 2)),
-    prompts=((1, 32), (1, 64), (1, 128), (1, 256), (4, 32), (4, 64), (4, 96), (4, 128)),
+    prompts=(
+        *((1, 32), (1, 64), (1, 96), (1, 128), (1, 256)),
+        *((4, 32), (4, 48), (4, 64), (4, 80), (4, 96), (4, 128)),
+    ),
     block=32,
-    spans=(128, 192, 256, 384, 512, 1024, 2048),
+    spans=(128, 192, 256, 512, 1024, 2048),
     prompt_spans=(256, 1024),
 )
 # Float32 products sum alike for 2 to 32 positions on CPU, so no window is larger.
@@ -125,14 +128,14 @@ def fit(config: ModelConfig, dtype: DTypeLike, device: Device, draft_width: int)
 def this_device() -> Device:
     """The first device jax sees, with the memory the engine may take of it.
 
-    On CPU that is half of what is free, 2 GiB at the most: the machine has other work.
+    On CPU that is half of what is free, 1.5 GiB at the most: the machine has other work.
     """
     device = jax.devices()[0]
     threads = os.cpu_count() or 1
     stats = device.memory_stats() or {}
     if device.platform == "cpu":
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        return Device("cpu", f"{threads} cores", min(free // 2, 2 * GIB), threads)
+        return Device("cpu", f"{threads} cores", min(free // 2, 3 * GIB // 2), threads)
     free = stats.get("bytes_limit", 16 * GIB) - stats.get("bytes_in_use", 0)
     return Device(device.platform, device.device_kind, int(free * 0.9), threads)
 

@@ -20,6 +20,7 @@ from galley.model.entries import Entries, keep_compiled
 from galley.sched.job import Job
 from galley.sched.loop import Loop
 from galley.spec import plan, policies
+from galley.spec.device import DeviceState
 from galley.spec.driver import ModelDriver
 from galley.spec.plan import Device
 from galley.spec.policy import DraftPolicy, Silent
@@ -77,12 +78,13 @@ ARRANGEMENTS: list[Arrangement] = [alone, batched, staggered]
 class Bench:
     """A prepared driver on which policies are tried."""
 
-    def __init__(self, model: Path, device: Device, dtype: str) -> None:
+    def __init__(self, model: Path, device: Device) -> None:
         source = checkpoint.read(model)
-        sizes = plan.fit(source.config, dtype, device, draft_width=7)
+        sizes = plan.fit(source.config, "bfloat16", device, draft_width=7)
         self.entries = Entries(device.threads)
-        placed = weights.load(source, dtype)
-        self.driver = ModelDriver(source.config, placed, sizes, Silent(), self.entries)
+        placed = weights.load(source, "bfloat16")
+        state = DeviceState(source.config, placed, sizes, self.entries)
+        self.driver = ModelDriver(state, Silent())
         self.driver.prepare()
         self.compiles = self.entries.compiles
         self.silent = self.run(Silent(), alone)
@@ -128,12 +130,10 @@ POLICIES: dict[str, Callable[[Answers], DraftPolicy]] = {
 }
 
 
-@pytest.fixture(scope="module", params=["bfloat16", "float32"])
-def bench(
-    tiny: Path, device: Device, compiled: Path, request: pytest.FixtureRequest
-) -> Iterator[Bench]:
+@pytest.fixture(scope="module")
+def bench(tiny: Path, device: Device, compiled: Path) -> Iterator[Bench]:
     keep_compiled(compiled)
-    made = Bench(tiny, device, request.param)
+    made = Bench(tiny, device)
     yield made
     made.entries.close()
 

@@ -1,0 +1,167 @@
+"""Drawing tokens: which ones may come, how often, and that nothing else matters."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from galley.model import sample
+from galley.model.sample import Options, Picks, pick
+
+Array = np.ndarray[Any, Any]
+SEEDS = 2000
+
+
+def options(rows: int, **given: Any) -> Options:
+    """The same options for all rows, with seeds 0, 1, 2 ... unless given."""
+    seeds = given.get("seed", [[0, number] for number in range(rows)])
+    return Options(
+        seed=jnp.array(seeds, jnp.uint32),
+        temperature=jnp.full(rows, given.get("temperature", 1.0), jnp.float32),
+        top_k=jnp.full(rows, given.get("top_k", 0), jnp.int32),
+        top_p=jnp.full(rows, given.get("top_p", 1.0), jnp.float32),
+        min_p=jnp.full(rows, given.get("min_p", 0.0), jnp.float32),
+    )
+
+
+def draws(logits: Array, rows: int = SEEDS, **given: Any) -> Array:
+    """A token for each of many seeds, from the same logits."""
+    spread = jnp.broadcast_to(jnp.asarray(logits, jnp.float32), (rows, 1, len(logits)))
+    tokens = pick(spread, options(rows, **given), jnp.zeros((rows, 1), jnp.int32)).token
+    return np.asarray(tokens)[:, 0]
+
+
+def reference(logits: Array, **given: Any) -> Array:
+    """The probabilities by the definition: temperature, top_k, top_p of the rest, min_p."""
+    p = np.exp(logits / given.get("temperature", 1.0))
+    p /= p.sum()
+    order = np.argsort(-p, kind="stable")
+    allowed = np.ones(len(p), bool)
+    if top_k := given.get("top_k", 0):
+        allowed[order[top_k:]] = False
+    share = np.where(allowed, p, 0) / p[allowed].sum()
+    before = np.cumsum(share[order]) - share[order]
+    allowed[order[before >= given.get("top_p", 1.0)]] = False
+    allowed &= p >= given.get("min_p", 0.0) * p.max()
+    return np.where(allowed, p, 0) / p[allowed].sum()
+
+
+FILTERS: list[dict[str, Any]] = [
+    {},
+    {"temperature": 0.5},
+    {"temperature": 2.0},
+    {"top_k": 1},
+    {"top_k": 3},
+    {"top_k": 100},
+    {"top_p": 0.3},
+    {"top_p": 0.8},
+    {"min_p": 0.2},
+    {"top_k": 5, "top_p": 0.7},
+    {"top_k": 6, "top_p": 0.95, "min_p": 0.3, "temperature": 1.5},
+]
+LOGITS = np.array([0.1, 2.0, -1.0, 1.3, 0.7, 1.9, -0.4, 0.3, 1.1, -2.0])
+
+
+@pytest.mark.parametrize("given", FILTERS, ids=str)
+def test_exactly_the_tokens_that_the_filters_leave_are_drawn_as_often_as_they_should(
+    given: dict[str, Any],
+) -> None:
+    expected = reference(LOGITS, **given) * SEEDS
+    counts = np.bincount(draws(LOGITS, **given), minlength=len(LOGITS))
+    assert counts[expected == 0].sum() == 0
+    likely = expected > 5
+    assert counts[likely].min() > 0
+    distance = ((counts - expected)[likely] ** 2 / expected[likely]).sum()
+    assert distance < 30  # chi-square of at most 9 degrees of freedom: passed by 99.9 %
+
+
+def test_o31_temperature_one_without_top_k_is_not_greedy() -> None:
+    assert len(set(draws(LOGITS, rows=100).tolist())) > 3
+
+
+def test_greedy_takes_the_greatest_and_of_equals_the_first() -> None:
+    assert draws(np.array([1.0, 3.0, 2.0, 3.0]), rows=3, temperature=0.0).tolist() == [1, 1, 1]
+
+
+def test_equal_values_at_the_cut_may_all_be_drawn() -> None:
+    tokens = draws(np.array([2.0, 1.0, 1.0, 1.0, 0.0]), rows=300, top_k=2)
+    assert set(tokens.tolist()) == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("given", [{"temperature": 0.0}, {"top_k": 2}, {"temperature": 0.3}])
+def test_the_log_probability_is_that_of_the_model_whatever_the_filters(
+    given: dict[str, Any],
+) -> None:
+    values = jnp.asarray(np.random.default_rng(0).standard_normal((4, 3, 50)) * 3, jnp.float32)
+    picks = pick(values, options(4, **given), jnp.arange(12).reshape(4, 3))
+    every = np.asarray(jax.nn.log_softmax(values, axis=-1))
+    expected = np.take_along_axis(every, np.asarray(picks.token)[..., None], axis=-1)[..., 0]
+    np.testing.assert_allclose(np.asarray(picks.logprob), expected, atol=2e-6)
+
+
+def window(logits: Array, seed: int, position: int, **given: Any) -> Picks:
+    """Picks of a window of one row whose first token goes to `position`."""
+    places = position + jnp.arange(len(logits))[None]
+    row = options(1, seed=[[seed >> 32, seed & 0xFFFFFFFF]], **given)
+    return pick(jnp.asarray(logits, jnp.float32)[None], row, places)
+
+
+@pytest.mark.parametrize("given", FILTERS, ids=str)
+def test_a_token_is_the_same_at_any_place_of_a_window_and_with_any_neighbours(
+    given: dict[str, Any],
+) -> None:
+    random = np.random.default_rng(1)
+    values = random.standard_normal((8, 10))
+    whole = np.asarray(window(values, 7, 100, **given).token)[0]
+    for place in range(8):
+        one = np.asarray(window(values[place : place + 1], 7, 100 + place, **given).token)
+        assert one[0, 0] == whole[place]
+    batch = jnp.asarray(random.standard_normal((4, 8, 10)), jnp.float32).at[2].set(values)
+    seeds = [[9, 9], [0, 8], [0, 7], [1, 7]]
+    among = pick(batch, options(4, seed=seeds, **given), jnp.full((4, 8), 100) + jnp.arange(8))
+    assert np.asarray(among.token)[2].tolist() == whole.tolist()
+
+
+def test_a_greedy_row_stays_greedy_beside_a_sampled_one() -> None:
+    values = jnp.asarray(np.random.default_rng(2).standard_normal((2, 6, 20)), jnp.float32)
+    mixed = options(2)._replace(temperature=jnp.array([0.0, 1.0], jnp.float32))
+    tokens = pick(values, mixed, jnp.arange(12).reshape(2, 6)).token
+    assert tokens[0].tolist() == values[0].argmax(axis=-1).tolist()
+    assert tokens[1].tolist() != values[1].argmax(axis=-1).tolist()
+
+
+@pytest.mark.parametrize("other", [8, 7 + 2**32, 7 + 2**63])
+def test_every_bit_of_the_seed_and_the_position_count(other: int) -> None:
+    flat = np.zeros((64, 1000))
+    tokens = np.asarray(window(flat, 7, 0).token)[0]
+    assert (tokens == np.asarray(window(flat, other, 0).token)[0]).sum() < 5
+    assert len(set(tokens.tolist())) > 50
+
+
+@pytest.mark.parametrize("given", FILTERS, ids=str)
+@pytest.mark.parametrize("spread", [0.1, 1.0, 6.0])
+def test_the_shortlist_gives_the_tokens_that_all_ids_give(
+    given: dict[str, Any], spread: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = np.random.default_rng(3).standard_normal((8, 301)) * spread
+    tokens = []
+    for groups in (1, 2, 4, 64):  # groups of eight ids; the last holds every id
+        monkeypatch.setattr(sample, "GROUP", 8)
+        monkeypatch.setattr(sample, "GROUPS", groups)
+        tokens.append(np.asarray(window(values, 5, 30, **given).token).tolist())
+    assert tokens[0] == tokens[1] == tokens[2] == tokens[3]
+
+
+def test_one_row_that_needs_all_ids_does_not_change_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sample, "GROUP", 8)
+    monkeypatch.setattr(sample, "GROUPS", 2)
+    values = np.random.default_rng(4).standard_normal((2, 6, 200)) * 4
+    mixed = options(2, seed=[[0, 5], [0, 6]])._replace(top_k=jnp.array([3, 0], jnp.int32))
+    places = jnp.broadcast_to(jnp.arange(6), (2, 6))
+    both = np.asarray(pick(jnp.asarray(values, jnp.float32), mixed, places).token)
+    assert both[0].tolist() == np.asarray(window(values[0], 5, 0, top_k=3).token)[0].tolist()
+    assert both[1].tolist() == np.asarray(window(values[1], 6, 0).token)[0].tolist()
