@@ -36,6 +36,7 @@ class Scheduler:
         self._holds = 0  # pauses that want the loop to stand still
         self._still = False  # whether it does
         self._stopping = False
+        self._cold = True  # whether the driver may have programs that never ran
         self._health = Health("starting")
         self._gauges: Mapping[str, float] = {**loop.counters.named(), **loop.gauges()}
         self._thread = threading.Thread(target=self._run, name="galley-engine", daemon=True)
@@ -131,6 +132,8 @@ class Scheduler:
         try:
             while self._wait():
                 arrived, left = self._collect()
+                if self._loop.idle and not arrived:
+                    self._cold = self._loop.driver.warm()
                 self._loop.turn(arrived, left)
                 self._publish()
         except Fault as fault:
@@ -148,7 +151,7 @@ class Scheduler:
                 if self._holds:
                     self._still = True
                     self._wake.notify_all()
-                elif self._arrived or self._left or not self._loop.idle:
+                elif self._arrived or self._left or not self._loop.idle or self._cold:
                     break
                 self._wake.wait()
                 self._still = False

@@ -37,6 +37,7 @@ class ModelDriver:
         self._decoding = [window for window in plan.windows if not window.feeds]
         self._prompts = Prompts([window for window in plan.windows if window.feeds])
         self._widths = Widths()
+        self._cold = sorted(plan.windows, key=lambda w: w.span)  # not run yet, likely ones first
 
     @property
     def config(self) -> ModelConfig:
@@ -59,6 +60,17 @@ class ModelDriver:
         """All decoding rows, or the prompts that share a window with the oldest one."""
         return self._prompts.together(rows) if lane.feeds else rows
 
+    def warm(self) -> bool:
+        """Runs one window that has not run yet, with no rows; False when none is left.
+
+        A program's first run takes a fifth of a second longer on CPU than the next ones, since
+        XLA makes the kernels of its products only then.
+        """
+        if not self._cold:
+            return False
+        self._run(self._cold[0], [], np.zeros((0, 0), np.int32), np.zeros(0, np.int32))
+        return True
+
     def step(self, batch: Batch) -> Round:
         """Guesses, runs the window that suits the guesses, keeps what was right."""
         start = time.perf_counter()
@@ -67,13 +79,18 @@ class ModelDriver:
         window = self._prompts.window(batch) if feeds else self._window(batch, draft)
         counts = np.minimum(draft.counts, window.width - (0 if feeds else 1))
         proposed = time.perf_counter()
-        outcome = self.state.run(window, [row.seat for row in batch.rows], draft.tokens, counts)
+        outcome = self._run(window, [row.seat for row in batch.rows], draft.tokens, counts)
         stepped = time.perf_counter()
         done = _round(window, outcome, counts)
         self._learn(batch, done, window, stepped - proposed)
         self.seconds["step"] += stepped - proposed
         self.seconds["propose"] += proposed - start + time.perf_counter() - stepped
         return done
+
+    def _run(self, window: Window, taken: Sequence[int], tokens: Ints, counts: Ints) -> Outcome:
+        if window in self._cold:
+            self._cold.remove(window)
+        return self.state.run(window, taken, tokens, counts)
 
     def _learn(self, batch: Batch, done: Round, window: Window, seconds: float) -> None:
         if batch.lane.feeds:

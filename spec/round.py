@@ -138,3 +138,7 @@ class Driver(Protocol):
     def close(self, row: RowView) -> None:
         """Frees a seat; the policy learns that the row has ended."""
         ...
+
+    def warm(self) -> bool:
+        """Uses idle time: runs one program that has not run yet. False when none is left."""
+        ...

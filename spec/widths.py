@@ -12,6 +12,7 @@ class Widths:
     PROBE = 64  # rounds after which a window that looked too dear is tried again
 
     def __init__(self) -> None:
+        self._seen: set[Window] = set()
         self._seconds: dict[Window, float] = {}
         self._acceptance = 0.5  # of a guess whose forerunners stood
         self._rounds = 0
@@ -30,8 +31,10 @@ class Widths:
 
     def observe(self, window: Window, seconds: float, stood: int, fell: int) -> None:
         """A round took `seconds`; of its guesses `stood` were kept, `fell` were the first wrong."""
-        before = self._seconds.get(window, seconds)
-        self._seconds[window] = before + self.DECAY * (min(seconds, 4 * before) - before)
+        if window in self._seen:  # a first run also makes kernels and says nothing
+            before = self._seconds.get(window, seconds)
+            self._seconds[window] = before + self.DECAY * (min(seconds, 4 * before) - before)
+        self._seen.add(window)
         for outcome, times in ((1.0, stood), (0.0, fell)):
             weight = 1 - (1 - self.ACCEPTANCE_DECAY) ** times
             self._acceptance += weight * (outcome - self._acceptance)

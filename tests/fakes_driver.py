@@ -87,6 +87,9 @@ class FakeDriver:
     def close(self, row: RowView) -> None:
         del self.seats[row.seat]
 
+    def warm(self) -> bool:
+        return False
+
     def take(self, lane: Lane, rows: Sequence[RowView]) -> Sequence[RowView]:
         return rows[:1] if lane.feeds else rows
 

@@ -19,7 +19,7 @@ every_layout = pytest.mark.parametrize("layout", LAYOUTS, ids=["packed", "float3
 def normal(*shape: int, seed: int = 0) -> Array:
     """Numbers that bfloat16 holds exactly."""
     values = np.random.default_rng(seed).standard_normal(shape)
-    return np.asarray(jnp.asarray(values, jnp.bfloat16).astype(jnp.float32))
+    return np.array(jnp.asarray(values, jnp.bfloat16).astype(jnp.float32))
 
 
 def pool(layout: Layout) -> Any:
