@@ -6,6 +6,7 @@ import jax
 import pytest
 from fakes_checkpoint import write_hf_folder
 
+from galley.model.entries import keep_compiled
 from galley.spec.plan import Device
 
 jax.config.update("jax_platforms", "cpu")
@@ -16,8 +17,10 @@ VOCABULARY = 4672
 
 @pytest.fixture(scope="session")
 def compiled(request: pytest.FixtureRequest) -> Path:
-    """A folder that keeps compiled programs from one run of the tests to the next."""
-    return request.config.cache.mkdir("compiled")
+    """The folder that keeps compiled programs from one run of the tests to the next."""
+    folder = request.config.cache.mkdir("compiled")
+    keep_compiled(folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -76,7 +76,7 @@ class Engine:
         source = checkpoint.read(hub.resolve(str(model)))
         drafts = policies.make(policy) if isinstance(policy, str) else policy
         sizes = plan.fit(source.config, dtype, device or plan.this_device(), drafts.width)
-        entries = Entries(sizes.device.threads)
+        entries = Entries(sizes.device.threads, sizes.device.platform)
         placed = weights.load(source, dtype, lambda n, of: progress("loading weights", n, of))
         driver = ModelDriver(DeviceState(source.config, placed, sizes, entries), drafts)
         driver.prepare(lambda n, of: progress("preparing entries", n, of))

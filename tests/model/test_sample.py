@@ -11,6 +11,8 @@ import pytest
 from galley.model import sample
 from galley.model.sample import Options, Picks, pick
 
+pytestmark = pytest.mark.usefixtures("compiled")
+
 Array = np.ndarray[Any, Any]
 SEEDS = 2000
 PICK = jax.jit(pick)
@@ -28,10 +30,10 @@ def options(rows: int, **given: Any) -> Options:
     )
 
 
-def draws(logits: Array, rows: int = SEEDS, **given: Any) -> Array:
+def draws(logits: Array, **given: Any) -> Array:
     """A token for each of many seeds, from the same logits."""
-    spread = jnp.broadcast_to(jnp.asarray(logits, jnp.float32), (rows, 1, len(logits)))
-    tokens = PICK(spread, options(rows, **given), jnp.zeros((rows, 1), jnp.int32)).token
+    spread = jnp.broadcast_to(jnp.asarray(logits, jnp.float32), (SEEDS, 1, len(logits)))
+    tokens = PICK(spread, options(SEEDS, **given), jnp.zeros((SEEDS, 1), jnp.int32)).token
     return np.asarray(tokens)[:, 0]
 
 
@@ -80,35 +82,36 @@ def test_exactly_the_tokens_that_the_filters_leave_are_drawn_as_often_as_they_sh
 
 
 def test_o31_temperature_one_without_top_k_is_not_greedy() -> None:
-    assert len(set(draws(LOGITS, rows=100).tolist())) > 3
+    assert len(set(draws(LOGITS)[:100].tolist())) > 3
 
 
 def test_greedy_takes_the_greatest_and_of_equals_the_first() -> None:
-    assert draws(np.array([1.0, 3.0, 2.0, 3.0]), rows=3, temperature=0.0).tolist() == [1, 1, 1]
+    logits = np.array([1.0, 3.0, 2.0, 3.0, *[0.0] * 6])
+    assert set(draws(logits, temperature=0.0).tolist()) == {1}
 
 
 def test_equal_values_at_the_cut_may_all_be_drawn() -> None:
-    tokens = draws(np.array([2.0, 1.0, 1.0, 1.0, 0.0]), rows=300, top_k=2)
-    assert set(tokens.tolist()) == {0, 1, 2, 3}
+    logits = np.array([2.0, 1.0, 1.0, 1.0, *[0.0] * 6])
+    assert set(draws(logits, top_k=2).tolist()) == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize("given", [{"temperature": 0.0}, {"top_k": 2}, {"temperature": 0.3}])
 def test_the_log_probability_is_that_of_the_model_whatever_the_filters(
     given: dict[str, Any],
 ) -> None:
-    values = jnp.asarray(np.random.default_rng(0).standard_normal((4, 3, 50)) * 3, jnp.float32)
-    picks = PICK(values, options(4, **given), jnp.arange(12).reshape(4, 3))
+    values = jnp.asarray(np.random.default_rng(0).standard_normal((4, 8, 10)) * 3, jnp.float32)
+    picks = PICK(values, options(4, **given), jnp.arange(32).reshape(4, 8))
     every = np.asarray(jax.nn.log_softmax(values, axis=-1))
     expected = np.take_along_axis(every, np.asarray(picks.token)[..., None], axis=-1)[..., 0]
     np.testing.assert_allclose(np.asarray(picks.logprob), expected, atol=2e-6)
 
 
-def window(logits: Array, seed: int, position: int, run: Any = PICK, **given: Any) -> Picks:
-    """Picks of a window of one row whose first token goes to `position`."""
-    places = position + jnp.arange(len(logits))[None]
-    row = options(1, seed=[[seed >> 32, seed & 0xFFFFFFFF]], **given)
-    picks: Picks = run(jnp.asarray(logits, jnp.float32)[None], row, places)
-    return picks
+def window(logits: Array, seed: int, position: int, **given: Any) -> list[int]:
+    """The tokens of a window of one row whose first one goes to `position`."""
+    row = options(1, seed=[[0, seed]], **given)
+    places = position + jnp.arange(8)[None]
+    tokens: list[int] = PICK(jnp.asarray(logits, jnp.float32)[None], row, places).token[0].tolist()
+    return tokens
 
 
 @pytest.mark.parametrize("given", FILTERS, ids=str)
@@ -117,30 +120,22 @@ def test_a_token_is_the_same_at_any_place_of_a_window_and_with_any_neighbours(
 ) -> None:
     random = np.random.default_rng(1)
     values = random.standard_normal((8, 10))
-    whole = np.asarray(window(values, 7, 100, **given).token)[0]
-    for place in range(8):
-        one = np.asarray(window(values[place : place + 1], 7, 100 + place, **given).token)
-        assert one[0, 0] == whole[place]
+    whole = window(values, 7, 100, **given)
+    for place in range(1, 8):
+        moved = np.concatenate([values[place:], random.standard_normal((place, 10))])
+        assert window(moved, 7, 100 + place, **given)[: 8 - place] == whole[place:]
     batch = jnp.asarray(random.standard_normal((4, 8, 10)), jnp.float32).at[2].set(values)
     seeds = [[9, 9], [0, 8], [0, 7], [1, 7]]
     among = PICK(batch, options(4, seed=seeds, **given), jnp.full((4, 8), 100) + jnp.arange(8))
-    assert np.asarray(among.token)[2].tolist() == whole.tolist()
+    assert among.token[2].tolist() == whole
 
 
 def test_a_greedy_row_stays_greedy_beside_a_sampled_one() -> None:
-    values = jnp.asarray(np.random.default_rng(2).standard_normal((2, 6, 20)), jnp.float32)
-    mixed = options(2)._replace(temperature=jnp.array([0.0, 1.0], jnp.float32))
-    tokens = PICK(values, mixed, jnp.arange(12).reshape(2, 6)).token
-    assert tokens[0].tolist() == values[0].argmax(axis=-1).tolist()
-    assert tokens[1].tolist() != values[1].argmax(axis=-1).tolist()
-
-
-@pytest.mark.parametrize("other", [8, 7 + 2**32, 7 + 2**63])
-def test_every_bit_of_the_seed_and_the_position_count(other: int) -> None:
-    flat = np.zeros((64, 1000))
-    tokens = np.asarray(window(flat, 7, 0).token)[0]
-    assert (tokens == np.asarray(window(flat, other, 0).token)[0]).sum() < 5
-    assert len(set(tokens.tolist())) > 50
+    values = jnp.asarray(np.random.default_rng(2).standard_normal((4, 8, 10)), jnp.float32)
+    mixed = options(4)._replace(temperature=jnp.array([0.0, 1.0, 1.0, 0.0], jnp.float32))
+    tokens = PICK(values, mixed, jnp.arange(32).reshape(4, 8)).token
+    same = (tokens == values.argmax(axis=-1)).all(axis=-1)
+    assert same.tolist() == [True, False, False, True]
 
 
 @pytest.fixture(scope="module")
@@ -149,11 +144,18 @@ def shortlists() -> Iterator[list[Any]]:
     made = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sample, "GROUP", 8)
-        for groups in (1, 2, 4, 64):
+        for groups in (1, 3, 64):
             patch.setattr(sample, "GROUPS", groups)
             made.append(jax.jit(lambda *given: pick(*given)))
-            window(np.zeros((8, 301)), 0, 0, made[-1])  # traced while the patch holds
+            pair(np.zeros((2, 8, 301)), options(2), made[-1])  # traced while the patch holds
         yield made
+
+
+def pair(logits: Array, rows: Options, run: Any) -> list[list[int]]:
+    """The tokens of a window of two rows."""
+    places = jnp.broadcast_to(jnp.arange(8), (2, 8))
+    tokens: list[list[int]] = run(jnp.asarray(logits, jnp.float32), rows, places).token.tolist()
+    return tokens
 
 
 @pytest.mark.parametrize("given", FILTERS, ids=str)
@@ -161,16 +163,23 @@ def shortlists() -> Iterator[list[Any]]:
 def test_the_shortlist_gives_the_tokens_that_all_ids_give(
     given: dict[str, Any], spread: float, shortlists: list[Any]
 ) -> None:
-    values = np.random.default_rng(3).standard_normal((8, 301)) * spread
-    tokens = [np.asarray(window(values, 5, 30, run, **given).token) for run in shortlists]
-    assert all(np.array_equal(tokens[-1], other) for other in tokens)
+    values = np.random.default_rng(3).standard_normal((2, 8, 301)) * spread
+    least, more, whole = (pair(values, options(2, **given), run) for run in shortlists)
+    assert least == more == whole
 
 
 def test_one_row_that_needs_all_ids_does_not_change_the_others(shortlists: list[Any]) -> None:
     values = np.random.default_rng(4).standard_normal((2, 8, 301)) * 4
-    mixed = options(2, seed=[[0, 5], [0, 6]])._replace(top_k=jnp.array([3, 0], jnp.int32))
-    places = jnp.broadcast_to(jnp.arange(8), (2, 8))
-    both = np.asarray(PICK(jnp.asarray(values, jnp.float32), mixed, places).token)
-    for run in shortlists[:2]:
-        assert np.array_equal(both[:1], window(values[0], 5, 0, run, top_k=3).token)
-        assert np.array_equal(both[1:], window(values[1], 6, 0, run).token)
+    mixed = options(2)._replace(top_k=jnp.array([3, 0], jnp.int32))
+    least, more, whole = (pair(values, mixed, run) for run in shortlists)
+    assert least == more == whole
+
+
+@pytest.mark.parametrize("other", [[0, 8], [1, 7], [2**31, 7]])
+def test_every_bit_of_the_seed_and_the_position_count(
+    other: list[int], shortlists: list[Any]
+) -> None:
+    rows = options(2, seed=[[0, 7], other])
+    first, second = pair(np.zeros((2, 8, 301)), rows, shortlists[-1])
+    assert len(set(first)) > 4
+    assert sum(a == b for a, b in zip(first, second, strict=True)) <= 1

@@ -16,7 +16,7 @@ from fakes_driver import Answer, assert_nothing_is_held, job
 from fakes_policies import AlwaysWrong, Answers, Lengths, Oracle, Reader, Sometimes
 
 from galley.model import checkpoint, weights
-from galley.model.entries import Entries, keep_compiled
+from galley.model.entries import Entries
 from galley.sched.job import Job
 from galley.sched.loop import Loop
 from galley.spec import plan, policies
@@ -24,6 +24,8 @@ from galley.spec.device import DeviceState
 from galley.spec.driver import ModelDriver
 from galley.spec.plan import Device
 from galley.spec.policy import DraftPolicy, Silent
+
+pytestmark = pytest.mark.usefixtures("compiled")
 
 SAMPLINGS: dict[str, dict[str, Any]] = {
     "greedy": {},
@@ -81,7 +83,7 @@ class Bench:
     def __init__(self, model: Path, device: Device) -> None:
         source = checkpoint.read(model)
         sizes = plan.fit(source.config, "bfloat16", device, draft_width=7)
-        self.entries = Entries(device.threads)
+        self.entries = Entries(device.threads, device.platform)
         placed = weights.load(source, "bfloat16")
         state = DeviceState(source.config, placed, sizes, self.entries)
         self.driver = ModelDriver(state, Silent())
@@ -131,8 +133,7 @@ POLICIES: dict[str, Callable[[Answers], DraftPolicy]] = {
 
 
 @pytest.fixture(scope="module")
-def bench(tiny: Path, device: Device, compiled: Path) -> Iterator[Bench]:
-    keep_compiled(compiled)
+def bench(tiny: Path, device: Device) -> Iterator[Bench]:
     made = Bench(tiny, device)
     yield made
     made.entries.close()
