@@ -22,11 +22,11 @@ class Promise:
     broken: tuple[str, ...]
 
     def sentence(self) -> str:
-        scope = f"checked in {self.checked} of {self.windows} entries"
+        scope = f"checked in {self.checked} of {self.windows} windows"
         if not self.broken:
             return f"same tokens with or without drafts, alone or batched ({scope})"
         names = "; ".join(self.broken)
-        return f"NOT the same bits in every entry: {names} ({scope})"
+        return f"NOT the same bits in every window: {names} ({scope})"
 
 
 def check(driver: ModelDriver) -> Promise:
