@@ -1,5 +1,6 @@
 """The engine thread: takes jobs from anyone, turns the loop, says how it is."""
 
+import atexit
 import logging
 import threading
 import time
@@ -45,6 +46,7 @@ class Scheduler:
         """Starts the thread; jobs are taken from now on."""
         self._health = Health("ok")
         self._thread.start()
+        atexit.register(self.close)  # a thread inside a device program must not outlive Python
 
     def submit(self, job: Job) -> None:
         """Queues the job. Raises JobRefused if it could never run, EngineDown if none can now."""
@@ -98,6 +100,7 @@ class Scheduler:
             self._wake.notify_all()
         if self._thread.is_alive():
             self._thread.join()
+        atexit.unregister(self.close)
 
     def health(self) -> Health:
         return self._health

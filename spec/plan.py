@@ -49,7 +49,7 @@ CPU = Ladder(
     prompts=((1, 32), (1, 80), (1, 128), (1, 256), (4, 32), (4, 48), (4, 80), (4, 128)),
     block=32,
     spans=(128, 192, 256, 512, 1024, 2048),
-    prompt_spans=(256, 1024),
+    prompt_spans=(256, 512, 1024),
 )
 # Float32 products sum alike for 2 to 32 positions on CPU, so no window is larger.
 CPU_FLOAT32 = Ladder(
@@ -125,14 +125,15 @@ def fit(config: ModelConfig, dtype: DTypeLike, device: Device, draft_width: int)
 def this_device() -> Device:
     """The first device jax sees, with the memory the engine may take of it.
 
-    On CPU that is half of what is free, 1.5 GiB at the most: the machine has other work.
+    On CPU that is half of what is free, 1.25 GiB at the most: the compiled programs of a small
+    model take about 2 GiB more, and the machine has other work.
     """
     device = jax.devices()[0]
     threads = os.cpu_count() or 1
     stats = device.memory_stats() or {}
     if device.platform == "cpu":
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        return Device("cpu", f"{threads} cores", min(free // 2, 3 * GIB // 2), threads)
+        return Device("cpu", f"{threads} cores", min(free // 2, 5 * GIB // 4), threads)
     free = stats.get("bytes_limit", 16 * GIB) - stats.get("bytes_in_use", 0)
     return Device(device.platform, device.device_kind, int(free * 0.9), threads)
 
