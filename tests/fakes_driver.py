@@ -104,10 +104,8 @@ class FakeDriver:
             tokens[place, : len(made)] = made
             start = len(self.seats[batch.rows[place].seat].tokens) - len(made)
             logprobs[place, : len(made)] = [logprob(start + n) for n in range(len(made))]
-        kept, fed, guessed = (
-            np.array(counts, np.int32)
-            for counts in zip(*((len(made), fed, guessed) for made, fed, guessed in rows))
-        )
+        counted = [(len(made), fed, guessed) for made, fed, guessed in rows]
+        kept, fed, guessed = np.array(counted, np.int32).reshape(-1, 3).T
         return Round(tokens, kept, fed, logprobs, guessed)
 
     def _row(self, lane: Lane, row: RowView) -> tuple[list[int], int, int]:

@@ -15,7 +15,12 @@ FOLDERS = ("model", "spec", "sched", "api", "bench")
 MAY = {  # what of ours each folder may import
     "model": ("galley.model",),
     "spec": ("galley.spec", "galley.model"),
-    "sched": ("galley.sched", "galley.spec.round", "galley.model.tokens", "galley.model.detokenizer"),
+    "sched": (
+        "galley.sched",
+        "galley.spec.round",
+        "galley.model.tokens",
+        "galley.model.detokenizer",
+    ),
     "api": ("galley.api", "galley.sched", "galley.model.tokens", "galley.model.chat_template"),
 }
 MAY_NOT = {  # of others

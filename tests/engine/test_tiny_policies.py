@@ -65,6 +65,7 @@ def test_o21_a_fault_of_the_device_ends_answers_with_the_reason(
     engine = load("none")
     running = engine.open([5, 6, 7], Sampling(ignore_eos=True)).events()
     with engine.pause():
+
         def lost(*_: object) -> None:
             raise RuntimeError("the device is lost")
 

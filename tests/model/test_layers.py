@@ -11,15 +11,13 @@ import pytest
 from fakes_llama import CONFIG
 
 from galley.model.config import ModelConfig, RopeScaling
-from galley.model.families import FAMILIES
 from galley.model.entries import compiler_options
+from galley.model.families import FAMILIES
 from galley.model.layers import Mlp, Norm, frequencies, project, rotate, rotation
 
 Array = np.ndarray[Any, Any]
 TINY = FAMILIES["llama"].from_hf(CONFIG)
-LLAMA3 = RopeScaling(
-    factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_context=8192
-)
+LLAMA3 = RopeScaling(factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_context=8192)
 
 
 def normal(*shape: int, seed: int = 0) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from galley.model import sample
-from galley.model.sample import Options, Picks, pick
+from galley.model.sample import Options, pick
 
 pytestmark = pytest.mark.usefixtures("compiled")
 

@@ -1,7 +1,6 @@
 """From the tensors of a checkpoint to the parameters of a decoder."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -39,7 +38,9 @@ def test_tied_embeddings_are_placed_once(source: Checkpoint) -> None:
 
 
 def test_every_number_of_the_checkpoint_is_placed_once(source: Checkpoint) -> None:
-    placed = sum(float(np.abs(np.asarray(leaf)).sum()) for leaf in leaves(weights.load(source, "float32")))
+    placed = sum(
+        float(np.abs(np.asarray(leaf)).sum()) for leaf in leaves(weights.load(source, "float32"))
+    )
     read = sum(float(np.abs(tensor.read()).sum()) for tensor in source.tensors.values())
     assert placed == pytest.approx(read, rel=1e-6)
 

@@ -91,8 +91,7 @@ class Bench:
         self.compiles = self.entries.compiles
         self.silent = self.run(Silent(), alone)
         self.tokens: Answers = {
-            tuple(prompt): said.tokens
-            for prompt, said in zip(prompts(), self.silent, strict=True)
+            tuple(prompt): said.tokens for prompt, said in zip(prompts(), self.silent, strict=True)
         }
 
     def run(self, policy: DraftPolicy, arrange: Arrangement, times: int = 1) -> list[Said]:
@@ -103,9 +102,7 @@ class Bench:
             pairs = jobs()
             arrange(loop, [asked for asked, _ in pairs])
             assert_nothing_is_held(loop)
-        return [
-            Said(heard.tokens, heard.logprobs, heard.text, heard.finish) for _, heard in pairs
-        ]
+        return [Said(heard.tokens, heard.logprobs, heard.text, heard.finish) for _, heard in pairs]
 
 
 def prompts() -> Iterator[list[int]]:

@@ -44,7 +44,9 @@ def test_a_small_device_shrinks_the_context_and_not_the_promise() -> None:
 
 def test_a_model_that_does_not_fit_is_refused_with_the_numbers_and_a_remedy() -> None:
     small = replace(CPU, memory=2**27)
-    with pytest.raises(PlanError, match=r"weights need .* GiB.*device has 0\.12 GiB.*smaller model"):
+    with pytest.raises(
+        PlanError, match=r"weights need .* GiB.*device has 0\.12 GiB.*smaller model"
+    ):
         fit(LARGE, "bfloat16", small, 7)
 
 

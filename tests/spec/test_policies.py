@@ -16,7 +16,7 @@ def test_a_policy_is_made_anew_by_its_name(name: str) -> None:
 
 
 def test_an_unknown_policy_is_refused_with_the_names_there_are() -> None:
-    with pytest.raises(ValueError, match="'psychic'.*none, copy"):
+    with pytest.raises(ValueError, match=r"'psychic'.*none, copy"):
         policies.make("psychic")
 
 

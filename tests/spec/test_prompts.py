@@ -10,7 +10,9 @@ from galley.spec.prompts import Prompts
 from galley.spec.round import PROMPTS, Batch, Round
 from galley.spec.window import Window
 
-SHAPES = [(rows, width, span) for rows, width in ((1, 64), (4, 64), (1, 256)) for span in (256, 1024)]
+SHAPES = [
+    (rows, width, span) for rows, width in ((1, 64), (4, 64), (1, 256)) for span in (256, 1024)
+]
 WINDOWS = [Window(*shape, feeds=True) for shape in SHAPES]
 
 
