@@ -37,6 +37,7 @@ class Scheduler:
         self._holds = 0  # pauses that want the loop to stand still
         self._still = False  # whether it does
         self._stopping = False
+        self._turning = False  # whether jobs are in the loop's hands and not all events are out
         self._cold = True  # whether the driver may have programs that never ran
         self._health = Health("starting")
         self._gauges: Mapping[str, float] = {**loop.counters.named(), **loop.gauges()}
@@ -53,7 +54,7 @@ class Scheduler:
         self._check(job)
         with self._wake:
             if self._health.status != "ok":
-                raise EngineDown(f"the engine is {self._health.status}: {self._health.reason}")
+                raise EngineDown(f"the engine is {self._health.status}{_because(self._health)}")
             self._arrived.append(job)
             self._wake.notify_all()
 
@@ -88,7 +89,7 @@ class Scheduler:
         end = time.monotonic() + timeout
         while time.monotonic() < end:
             with self._wake:
-                if not self._arrived and self._loop.idle:
+                if not self._arrived and not self._turning and self._loop.idle:
                     return True
             time.sleep(0.02)
         return False
@@ -164,10 +165,13 @@ class Scheduler:
         with self._wake:
             arrived, left = self._arrived, self._left
             self._arrived, self._left = [], []
+            self._turning = True
         return arrived, left
 
     def _publish(self) -> None:
         self._gauges = {**self._loop.counters.named(), **self._loop.gauges()}
+        with self._wake:
+            self._turning = False
 
     def _die(self, cause: str | None, reason: str) -> None:
         with self._wake:
@@ -176,3 +180,7 @@ class Scheduler:
             self._wake.notify_all()
         self._loop.fail_all(f"the engine stopped: {reason}", arrived)
         self._publish()
+
+
+def _because(health: Health) -> str:
+    return f": {health.reason}" if health.reason else ""

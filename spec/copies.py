@@ -76,7 +76,12 @@ class _Text:
             if length > best_length:
                 best, best_length = place, length
             place = self.older[place - 1]
-        return self.tokens[best : best + width] if best_length >= self.shortest else []
+        return self._go_on(best, width) if best_length >= self.shortest else []
+
+    def _go_on(self, place: int, width: int) -> list[int]:
+        """What follows `place`; a copy that reaches the end of the text repeats itself."""
+        period = len(self.tokens) - place
+        return [self.tokens[place + step % period] for step in range(width)]
 
     def _match(self, end: int, longest: int) -> int:
         """How many of the last tokens also stand before `end`, at most `longest`."""

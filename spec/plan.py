@@ -46,10 +46,10 @@ class Ladder:
 
 CPU = Ladder(
     decode=((1, 2), (1, 8), (4, 1), (4, 4), (8, 1), (8, 4), (16, 1), (16, 2)),
-    prompts=((1, 32), (1, 80), (1, 128), (1, 256), (4, 32), (4, 48), (4, 80), (4, 128)),
+    prompts=((1, 32), (1, 80), (1, 128), (1, 256), (4, 32), (4, 80), (4, 128)),
     block=32,
     spans=(128, 192, 256, 512, 1024, 2048),
-    prompt_spans=(256, 512, 1024),
+    prompt_spans=(256, 1024),
 )
 # Float32 products sum alike for 2 to 32 positions on CPU, so no window is larger.
 CPU_FLOAT32 = Ladder(

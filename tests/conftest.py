@@ -9,8 +9,8 @@ from fakes_checkpoint import write_hf_folder
 from galley.model.entries import keep_compiled
 from galley.spec.plan import Device
 
-jax.config.update("jax_platforms", "cpu")
-jax.config.update("jax_numpy_dtype_promotion", "strict")
+jax.config.update("jax_platforms", "cpu")  # type: ignore[no-untyped-call]
+jax.config.update("jax_numpy_dtype_promotion", "strict")  # type: ignore[no-untyped-call]
 
 VOCABULARY = 4672
 
@@ -25,11 +25,9 @@ def compiled(request: pytest.FixtureRequest) -> Path:
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The tiny checkpoint, with few positions and with as many ids as models have.
+    """The tiny checkpoint, with few positions and more ids than a sampler's shortlist holds.
 
-    A context of four blocks keeps the entries few. XLA on CPU sums arrays below about 4,096 numbers
-    in another order than larger ones, so that only a real vocabulary shows the promise of equal
-    bits; and it has more ids than a sampler's shortlist.
+    A context of four blocks keeps the entries few.
     """
     return write_hf_folder(
         tmp_path_factory.mktemp("tiny"), max_position_embeddings=128, vocab_size=VOCABULARY

@@ -10,6 +10,12 @@ import pytest
 
 from galley.model.entries import Entries, Program, keep_compiled, shape
 
+SETTINGS = (
+    "jax_compilation_cache_dir",
+    "jax_persistent_cache_min_compile_time_secs",
+    "jax_persistent_cache_min_entry_size_bytes",
+)
+
 
 @pytest.fixture
 def entries() -> Iterator[Entries]:
@@ -95,15 +101,10 @@ def test_o29_an_array_that_a_program_swallows_shows_in_the_ledger(entries: Entri
 @pytest.fixture
 def settings() -> Iterator[None]:
     """Leaves jax's settings of the compile cache as they were."""
-    names = (
-        "jax_compilation_cache_dir",
-        "jax_persistent_cache_min_compile_time_secs",
-        "jax_persistent_cache_min_entry_size_bytes",
-    )
-    before = {name: getattr(jax.config, name) for name in names}
+    before = {name: getattr(jax.config, name) for name in SETTINGS}
     yield
     for name, value in before.items():
-        jax.config.update(name, value)
+        jax.config.update(name, value)  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.usefixtures("settings")
@@ -117,6 +118,4 @@ def test_compiled_programs_are_kept_where_only_their_owner_can_write(tmp_path: P
 @pytest.mark.usefixtures("settings")
 def test_o30_programs_are_kept_however_small_and_quick_they_are(tmp_path: Path) -> None:
     keep_compiled(tmp_path / "kept")
-    assert jax.config.jax_compilation_cache_dir == str(tmp_path / "kept")
-    assert jax.config.jax_persistent_cache_min_compile_time_secs == 0
-    assert jax.config.jax_persistent_cache_min_entry_size_bytes == -1
+    assert [getattr(jax.config, name) for name in SETTINGS] == [str(tmp_path / "kept"), 0.0, -1]

@@ -126,7 +126,7 @@ def test_the_norm_has_the_same_bits_in_every_window(size: int) -> None:
     def rows(rows: int, width: int) -> Array:
         given = [jnp.asarray(one[: rows * width].reshape(rows, width, size)) for one in x]
         lowered = jax.jit(lambda x: norm(x)).lower(given[0])
-        run = lowered.compile(compiler_options=compiler_options("cpu"))
+        run = lowered.compile(compiler_options={**compiler_options("cpu")})
         return np.stack([np.asarray(run(one))[0, 0] for one in given])
 
     bits = [rows(*shape) for shape in WINDOWS]

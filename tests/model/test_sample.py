@@ -49,7 +49,8 @@ def reference(logits: Array, **given: Any) -> Array:
     before = np.cumsum(share[order]) - share[order]
     allowed[order[before >= given.get("top_p", 1.0)]] = False
     allowed &= p >= given.get("min_p", 0.0) * p.max()
-    return np.where(allowed, p, 0) / p[allowed].sum()
+    left: Array = np.where(allowed, p, 0) / p[allowed].sum()
+    return left
 
 
 FILTERS: list[dict[str, Any]] = [

@@ -11,14 +11,14 @@ from galley.spec.copies import Copies
 from galley.spec.policy import Silent
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "golden.json"
-TOKENS = 24
+TOKENS = 16
 NEAR_TIE = 1e-3  # where the reference's two best logits are closer, either may win
 
 
 def test_a_float32_engine_says_what_the_reference_says_with_and_without_drafts(
     loaded_float32: Rig,
 ) -> None:
-    entries = json.loads(GOLDEN.read_text())["answers"][::5]
+    entries = json.loads(GOLDEN.read_text())["answers"][::6]
     asked: list[Question] = [
         (entry["prompt"], Sampling(TOKENS, ignore_eos=True)) for entry in entries
     ]

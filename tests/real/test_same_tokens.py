@@ -12,7 +12,7 @@ from galley.sched.job import Sampling
 from galley.spec.copies import Copies
 from galley.spec.policy import DraftPolicy, Silent
 
-TOKENS = 20
+TOKENS = 16
 TEXTS = (
     "Once",
     "The lighthouse keeper wrote in his log:",

@@ -208,3 +208,16 @@ def test_the_snapshot_counts_what_was_delivered() -> None:
     assert snapshot["engine_jobs_finished_total"] == 1
     assert snapshot["engine_rounds_total"] == 3
     assert snapshot["engine_blocks_capacity"] == 16
+
+
+def test_draining_has_not_ended_while_a_last_event_is_on_its_way() -> None:
+    drained: list[bool] = []
+
+    def deliver(event: Event) -> None:
+        if event.finish is not None:
+            drained.append(scheduler.drain(timeout=0.01))
+
+    with running(FakeDriver()) as scheduler:
+        scheduler.submit(Job(list(b"hello"), Sampling(max_tokens=3), deliver))
+        assert scheduler.drain(timeout=PATIENCE)
+    assert drained == [False]

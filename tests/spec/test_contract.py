@@ -119,8 +119,13 @@ def jobs() -> list[tuple[Job, Answer]]:
     ]
 
 
+def unknowing(make: Callable[[], DraftPolicy]) -> Callable[[Answers], DraftPolicy]:
+    """A maker of policies that are not told the answers."""
+    return lambda _: make()
+
+
 POLICIES: dict[str, Callable[[Answers], DraftPolicy]] = {
-    **{name: lambda _, made=made: made() for name, made in policies.POLICIES.items()},
+    **{name: unknowing(make) for name, make in policies.POLICIES.items()},
     "always wrong": AlwaysWrong,
     "always right": Oracle,
     "sometimes right": Sometimes,

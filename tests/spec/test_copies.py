@@ -20,7 +20,8 @@ class Row:
 
 def guess(policy: Copies, seat: int = 0) -> list[int]:
     draft = policy.propose(Batch(DECODE, [Row(seat, [])]))
-    return draft.tokens[0, : draft.counts[0]].tolist()
+    tokens: list[int] = draft.tokens[0, : draft.counts[0]].tolist()
+    return tokens
 
 
 def guess_after(tokens: list[int], **options: int) -> list[int]:
@@ -44,12 +45,18 @@ def slowly(tokens: list[int], width: int, shortest: int = 2, longest: int = 6) -
     for length in range(longest, shortest - 1, -1):
         for end in range(now - 1, length - 1, -1):
             if tokens[end - length : end] == tokens[now - length :]:
-                return tokens[end : end + width]
+                repeated = tokens[end:] * width
+                return repeated[:width]
     return []
 
 
 def test_the_text_goes_on_as_it_did_before() -> None:
-    assert guess_after([5, 6, 7, 8, 9, 1, 5, 6]) == [7, 8, 9, 1, 5, 6]
+    assert guess_after([5, 6, 7, 8, 9, 1, 5, 6], width=6) == [7, 8, 9, 1, 5, 6]
+
+
+def test_a_copy_that_reaches_the_end_of_the_text_repeats_itself() -> None:
+    assert guess_after([1, 2, 3, 3, 3]) == [3] * 7
+    assert guess_after([9, 4, 5, 4, 5]) == [4, 5, 4, 5, 4, 5, 4]
 
 
 def test_a_longer_match_goes_before_a_more_recent_one() -> None:
@@ -92,8 +99,8 @@ def test_each_row_copies_from_itself_alone() -> None:
     policy.open(0, [1, 2, 3, 1, 2])
     policy.open(1, [7, 8, 9, 1, 2])
     draft = policy.propose(Batch(DECODE, [Row(1, []), Row(0, [])]))
-    assert draft.counts.tolist() == [0, 3]
-    assert draft.tokens[1, :3].tolist() == [3, 1, 2]
+    assert draft.counts.tolist() == [0, 7]
+    assert draft.tokens[1].tolist() == [3, 1, 2, 3, 1, 2, 3]
 
 
 def test_a_closed_row_is_forgotten() -> None:
