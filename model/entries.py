@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental.compilation_cache import compilation_cache
 from jax.typing import DTypeLike
 
 Progress = Callable[[int, int], None]  # entries ready, entries in all
@@ -107,6 +108,7 @@ def keep_compiled(folder: Path) -> None:
     }
     for name, value in settings.items():
         jax.config.update(name, value)  # type: ignore[no-untyped-call]
+    compilation_cache.reset_cache()  # jax decides once, at its first compilation
 
 
 def compiler_options(platform: str) -> dict[str, str]:
