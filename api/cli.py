@@ -58,7 +58,9 @@ def main(words: Sequence[str] | None = None) -> int:
     2 is for what the user can put right, told in one sentence; 1 for a failure on the way.
     """
     words = sys.argv[1:] if words is None else words
-    args = build_parser(words[0] if words else "").parse_args(words)
+    args, unknown = build_parser(words[0] if words else "").parse_known_args(words)
+    if unknown:
+        args.refuse(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         status: int = args.run(args)
     except KeyboardInterrupt:
@@ -100,7 +102,7 @@ def build_parser(chosen: str) -> argparse.ArgumentParser:
         if name == chosen:
             module = import_module(command.module)
             module.add_arguments(own)
-            own.set_defaults(run=module.run)
+            own.set_defaults(run=module.run, refuse=own.error)  # its own usage beside the error
     return parser
 
 

@@ -17,7 +17,10 @@ from galley.sched.job import Job
 if TYPE_CHECKING:
     from galley.engine import Engine
 
-QUESTION = '{"messages": [{"role": "user", "content": "What is the capital of France?"}]}'
+QUESTION = (
+    '{"messages": [{"role": "user", "content": "What is the capital of France?"}],'
+    ' "temperature": 0}'
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
