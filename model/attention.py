@@ -22,12 +22,14 @@ class Reach(NamedTuple):
     write   [R, W] block that takes each new position; past the pool's end: written nowhere
     offset  [R, W] place inside that block
     last    [R, W] the last position each query may see: its own
+    first   [R] the first one, where it is not the table's
     """
 
     table: jax.Array
     write: jax.Array
     offset: jax.Array
     last: jax.Array
+    first: jax.Array | None = None
 
 
 class Attention(nnx.Module):
@@ -47,9 +49,8 @@ class Attention(nnx.Module):
         q, k, v = self._heads(x)
         new = jnp.concatenate([rotate(k, turn), v], axis=2)
         pool = write(pool, new, layout, reach)
-        keys, values = read(pool, layout, reach)
         scale = config.head_dim**-0.5
-        seen = attend(rotate(q, turn) * scale, keys, values, reach.last)
+        seen = attend(rotate(q, turn) * scale, *read(pool, layout, reach), reach.last, reach.first)
         return self.out(seen.reshape(*x.shape[:2], -1)), pool
 
     def _heads(self, x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -78,7 +79,13 @@ def read(pool: jax.Array, layout: Layout, reach: Reach) -> tuple[jax.Array, jax.
     return half(0), half(kv)
 
 
-def attend(q: jax.Array, k: jax.Array, v: jax.Array, last: jax.Array) -> jax.Array:
+def attend(
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    last: jax.Array,
+    first: jax.Array | None = None,
+) -> jax.Array:
     """q [R, W, heads, dim]; k, v [R, kv_heads, S, dim]; last [R, W] -> [R, W, heads, dim] float32.
 
     The query heads that share a KV head are folded into the rows of one product.
@@ -91,6 +98,8 @@ def attend(q: jax.Array, k: jax.Array, v: jax.Array, last: jax.Array) -> jax.Arr
     scores = _batched(folded, k.reshape(rows * kv, span, dim), 2)
     scores = scores.reshape(rows, kv, width, group, span)
     seen = jnp.arange(span) <= last[:, None, :, None, None]
+    if first is not None:
+        seen &= jnp.arange(span) >= first[:, None, None, None, None]
     scores = jnp.where(seen, scores, -1e30)
     weight = jnp.exp(scores - scores.max(axis=-1, keepdims=True)).astype(v.dtype)
     weight = weight.reshape(rows * kv, width * group, span)

@@ -48,8 +48,12 @@ class Stack(nnx.Module):
         pools: tuple[jax.Array, ...],
         layout: Layout,
         reach: Reach,
-    ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-        """x [R, W, hidden] -> the stream after these layers, and their pools."""
+        taps: tuple[int, ...] = (),
+    ) -> tuple[jax.Array, tuple[jax.Array, ...], tuple[jax.Array, ...]]:
+        """x [R, W, hidden] -> the stream after these layers, their pools, and what was tapped.
+
+        A tap n is the stream after the first n of these layers.
+        """
         graph, _ = nnx.split(self.layers[0])
 
         @traced_once
@@ -57,11 +61,12 @@ class Stack(nnx.Module):
             layer: Layer = nnx.merge(graph, state)
             return layer(x, turn, pool, layout, reach)
 
-        written = []
+        written, streams = [], [x]
         for layer, pool in zip(self.layers, pools, strict=True):
             x, pool = run(nnx.state(layer), x, pool)
             written.append(pool)
-        return x, tuple(written)
+            streams.append(x)
+        return x, tuple(written), tuple(streams[n] for n in taps)
 
 
 class Ends(nnx.Module):

@@ -4,17 +4,17 @@ Prompt lookup (Saxena, 2023): the longest match of the row's last tokens in its 
 answer, the most recent one among equals, and the tokens that followed it there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-import numpy as np
+from galley.spec.policy import RowPolicy
+from galley.spec.round import Batch, Guess, Opening, Round, RowView
 
-from galley.spec.round import Batch, Draft, Round, RowView
 
-
-class Copies:
+class Copies(RowPolicy):
     """Copies from the row's own tokens. Host only; a guess takes a few microseconds.
 
-    `shortest` and `longest` bound the match in tokens, `width` the guess.
+    `shortest` and `longest` bound the match in tokens, `width` the guess. A guess's grade is the
+    length of its match.
     """
 
     name = "copy"
@@ -25,17 +25,11 @@ class Copies:
         self.longest = longest
         self._texts: dict[int, _Text] = {}
 
-    def open(self, seat: int, prompt: Sequence[int]) -> None:
-        self._texts[seat] = _Text(prompt, self.shortest)
+    def open(self, opening: Opening) -> None:
+        self._texts[opening.seat] = _Text(opening.prompt, self.shortest)
 
-    def propose(self, batch: Batch) -> Draft:
-        tokens = np.zeros((len(batch.rows), self.width), np.int32)
-        count = np.zeros(len(batch.rows), np.int32)
-        for place, row in enumerate(batch.rows):
-            guess = self._texts[row.seat].follow(self.longest, self.width)
-            tokens[place, : len(guess)] = guess
-            count[place] = len(guess)
-        return Draft(tokens, count)
+    def guess(self, row: RowView) -> Guess:
+        return self._texts[row.seat].follow(self.longest, self.width)
 
     def observe(self, batch: Batch, done: Round) -> None:
         for row, tokens, kept in zip(batch.rows, done.tokens, done.kept.tolist(), strict=True):
@@ -43,6 +37,10 @@ class Copies:
 
     def close(self, row: RowView) -> None:
         del self._texts[row.seat]
+
+    def describe(self) -> Mapping[str, object]:
+        match = {"shortest": self.shortest, "longest": self.longest}
+        return {**super().describe(), **match}
 
 
 class _Text:
@@ -65,8 +63,8 @@ class _Text:
             self.older.append(self.newest.get(run, 0))
             self.newest[run] = end
 
-    def follow(self, longest: int, width: int) -> list[int]:
-        """The tokens after the best earlier match of the end of the text; [] without one."""
+    def follow(self, longest: int, width: int) -> Guess:
+        """The tokens after the best earlier match of the end of the text; none without one."""
         best, best_length = 0, 0
         place = self.older[-1]
         for _ in range(self.REACH):
@@ -76,7 +74,9 @@ class _Text:
             if length > best_length:
                 best, best_length = place, length
             place = self.older[place - 1]
-        return self._go_on(best, width) if best_length >= self.shortest else []
+        if best_length < self.shortest:
+            return Guess()
+        return Guess(self._go_on(best, width), best_length)
 
     def _go_on(self, place: int, width: int) -> list[int]:
         """What follows `place`; a copy that reaches the end of the text repeats itself."""

@@ -7,12 +7,25 @@ import numpy as np
 
 from galley.model.config import ModelConfig
 from galley.model.entries import Progress
-from galley.spec.device import DeviceState
+from galley.spec.acceptance import Acceptance
+from galley.spec.device import DeviceState, Ran, fill
 from galley.spec.plan import Plan
-from galley.spec.policy import DraftPolicy
+from galley.spec.policy import DraftPolicy, Surroundings
 from galley.spec.prompts import Prompts
-from galley.spec.round import DECODE, PROMPTS, Batch, Draft, Ints, Lane, Opening, Round, RowView
-from galley.spec.widths import Widths
+from galley.spec.round import (
+    DECODE,
+    PROMPTS,
+    Batch,
+    Draft,
+    Hidden,
+    Ints,
+    Lane,
+    Opening,
+    Round,
+    RowView,
+)
+from galley.spec.trace import Untraced, Watcher
+from galley.spec.widths import Chances, Times, Widths
 from galley.spec.window import Outcome, Window
 
 
@@ -24,19 +37,28 @@ class ModelDriver:
 
     lanes = (PROMPTS, DECODE)
 
-    def __init__(self, state: DeviceState, policy: DraftPolicy) -> None:
+    def __init__(
+        self,
+        state: DeviceState,
+        policy: DraftPolicy,
+        widths: str = "measured",
+        watcher: Watcher | None = None,
+    ) -> None:
         plan: Plan = state.plan
         self.state = state
         self.policy = policy
+        self.watcher = watcher or Untraced()
         self.rows = plan.rows
         self.block = plan.layout.block
         self.blocks = plan.layout.blocks
         self.context = plan.context
         self.prompt_budget = plan.prompt_budget
-        self.seconds = {"propose": 0.0, "step": 0.0}
+        self.acceptance = Acceptance()
+        self.times = Times()
+        self.seconds = {"propose": 0.0, "step": 0.0, "observe": 0.0}
         self._decoding = [window for window in plan.windows if not window.feeds]
         self._prompts = Prompts([window for window in plan.windows if window.feeds])
-        self._widths = Widths()
+        self._widths = Widths(self.times, widest=widths == "widest")
         self._cold = sorted(plan.windows, key=lambda w: w.span)  # not run yet, likely ones first
 
     @property
@@ -44,16 +66,19 @@ class ModelDriver:
         return self.state.config
 
     def prepare(self, progress: Progress | None = None) -> None:
-        """Compiles every program this driver will ever run."""
+        """Compiles every program this driver and its policy will ever run."""
         self.state.prepare(progress)
+        self.policy.prepare(Surroundings(self.state, self.acceptance, self.times), progress)
 
     def open(self, opening: Opening) -> None:
         """Seats a row and tells the policy."""
         self.state.seat(opening)
-        self.policy.open(opening.seat, opening.prompt)
+        self.policy.open(opening)
+        self.watcher.opened(opening)
 
     def close(self, row: RowView) -> None:
         """Tells the policy; the device state of a free seat is never read."""
+        self.watcher.closed(row)
         self.policy.close(row)
 
     def take(self, lane: Lane, rows: Sequence[RowView]) -> Sequence[RowView]:
@@ -61,47 +86,66 @@ class ModelDriver:
         return self._prompts.together(rows) if lane.feeds else rows
 
     def warm(self) -> bool:
-        """Runs one window that has not run yet, with no rows; False when none is left.
+        """Runs and times one window that has not run yet, with no rows; False when none is left.
 
         A program's first run takes a fifth of a second longer on CPU than the next ones, since
         XLA makes the kernels of its products only then.
         """
         if not self._cold:
             return False
-        self._run(self._cold[0], [], np.zeros((0, 0), np.int32), np.zeros(0, np.int32))
+        window, nobody = self._cold[0], (np.zeros((0, 0), np.int32), np.zeros(0, np.int32))
+        self._run(window, [], *nobody)
+        if not window.feeds:
+            self._run(window, [], *nobody)
         return True
 
     def step(self, batch: Batch) -> Round:
         """Guesses, runs the window that suits the guesses, keeps what was right."""
-        start = time.perf_counter()
+        clock = _Clock()
         feeds = batch.lane.feeds
         draft = (self._prompts if feeds else self.policy).propose(batch)
-        window = self._prompts.window(batch) if feeds else self._window(batch, draft)
+        chances = [] if feeds else self._chances(draft)
+        window = self._prompts.window(batch) if feeds else self._window(batch, chances)
         counts = np.minimum(draft.counts, window.width - (0 if feeds else 1))
-        proposed = time.perf_counter()
-        outcome = self._run(window, [row.seat for row in batch.rows], draft.tokens, counts)
-        stepped = time.perf_counter()
-        done = _round(window, outcome, counts)
-        self._learn(batch, done, window, stepped - proposed)
-        self.seconds["step"] += stepped - proposed
-        self.seconds["propose"] += proposed - start + time.perf_counter() - stepped
+        clock.lap("propose")
+        ran = self._run(window, [row.seat for row in batch.rows], draft.tokens, counts)
+        clock.lap("step")
+        done = _round(window, ran.outcome, counts)
+        if self.policy.needs.any:
+            done = done._replace(hidden=_hidden(self.state.idle, batch, window, ran, draft, done))
+        if not feeds:
+            self._learn(draft, done)
+        self.policy.observe(batch, done)
+        clock.lap("observe")
+        for part, seconds in clock.seconds.items():
+            self.seconds[part] += seconds
+        self.watcher.stepped(batch, draft, done, window.text(), clock.seconds, chances)
         return done
 
-    def _run(self, window: Window, taken: Sequence[int], tokens: Ints, counts: Ints) -> Outcome:
+    def _run(self, window: Window, taken: Sequence[int], tokens: Ints, counts: Ints) -> Ran:
+        start = time.perf_counter()
+        ran = self.state.run(window, taken, tokens, counts)
         if window in self._cold:
-            self._cold.remove(window)
-        return self.state.run(window, taken, tokens, counts)
+            self._cold.remove(window)  # a first run also makes kernels and says nothing
+        else:
+            self.times.observe(window, time.perf_counter() - start)
+        return ran
 
-    def _learn(self, batch: Batch, done: Round, window: Window, seconds: float) -> None:
-        if batch.lane.feeds:
-            self._prompts.observe(batch, done, self.policy)
-            return
-        stood = np.maximum(done.kept - 1, 0)
-        fell = int((stood < done.guessed).sum())
-        self._widths.observe(window, seconds, int(stood.sum()), fell)
-        self.policy.observe(batch, done)
+    def _chances(self, draft: Draft) -> Chances:
+        counts = draft.counts.tolist()
+        return [
+            self.acceptance.chances(source, grades[:count])
+            for source, grades, count in zip(
+                draft.sources, draft.grades.tolist(), counts, strict=True
+            )
+        ]
 
-    def _window(self, batch: Batch, draft: Draft) -> Window:
+    def _learn(self, draft: Draft, done: Round) -> None:
+        columns = (draft.grades.tolist(), done.guessed.tolist(), done.kept.tolist())
+        for source, grades, guessed, kept in zip(draft.sources, *columns, strict=True):
+            self.acceptance.observe(source, grades[:guessed], kept - 1)
+
+    def _window(self, batch: Batch, chances: Chances) -> Window:
         """The prepared window for these rows: fewest rows, least context, chosen width."""
         rows = min(w.rows for w in self._decoding if w.rows >= len(batch.rows))
         reach = max(row.cursor for row in batch.rows)
@@ -109,7 +153,20 @@ class ModelDriver:
         for window in self._decoding:  # spans grow, so the first that fits is the least
             if window.rows == rows and min(reach + window.width, self.context) <= window.span:
                 fitting.setdefault(window.width, window)
-        return self._widths.choose([fitting[width] for width in sorted(fitting)], draft)
+        return self._widths.choose([fitting[width] for width in sorted(fitting)], chances)
+
+
+class _Clock:
+    """Seconds of the parts of a round."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, part: str) -> None:
+        now = time.perf_counter()
+        self.seconds[part] = now - self._last
+        self._last = now
 
 
 def _round(window: Window, outcome: Outcome, counts: Ints) -> Round:
@@ -118,3 +175,25 @@ def _round(window: Window, outcome: Outcome, counts: Ints) -> Round:
     kept = (counts < window.width).astype(np.int32) if window.feeds else stands
     guessed = np.zeros_like(counts) if window.feeds else counts
     return Round(np.asarray(outcome.tokens), kept, stands, np.asarray(outcome.logprobs), guessed)
+
+
+def _hidden(idle: int, batch: Batch, window: Window, ran: Ran, draft: Draft, done: Round) -> Hidden:
+    """The round's streams and tokens, padded to the window's rows."""
+    first = [row.tokens[row.cursor] for row in batch.rows]
+    tokens = np.zeros((window.rows, window.width + 1), np.int32)
+    tokens[: len(first), 0] = first
+    if window.feeds:
+        width = min(window.width, draft.tokens.shape[1])
+        tokens[: len(first), 1 : 1 + width] = draft.tokens[:, :width]
+        ended = np.flatnonzero(done.kept)
+        tokens[ended, done.fed[ended]] = done.tokens[ended, 0]
+    else:
+        tokens[: len(first), 1:] = done.tokens
+    return Hidden(
+        seat=fill([row.seat for row in batch.rows], window.rows, idle),
+        cursor=fill([row.cursor for row in batch.rows], window.rows, 0),
+        fed=fill(done.fed, window.rows, 0),
+        tokens=tokens,
+        taps=ran.taps,
+        last=ran.last,
+    )

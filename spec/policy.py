@@ -1,52 +1,91 @@
 """Draft policies: who guesses the next tokens. A bad guess costs time, never output."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
-from galley.spec.round import Batch, Draft, Round, RowView, no_guesses
+from galley.spec.round import Batch, Draft, Guess, Opening, Round, RowView, no_guesses
+
+if TYPE_CHECKING:
+    from galley.model.entries import Progress
+    from galley.spec.acceptance import Acceptance
+    from galley.spec.device import DeviceState
+    from galley.spec.widths import Times
 
 
-class DraftPolicy(Protocol):
+class Surroundings(NamedTuple):
+    """What a policy may work with: the device, and what the driver has learned so far."""
+
+    state: "DeviceState"
+    acceptance: "Acceptance"
+    times: "Times"
+
+
+class Needs(NamedTuple):
+    """What a policy wants to find in `Round.hidden`; nothing costs nothing."""
+
+    taps: tuple[int, ...] = ()  # the stream after that many layers of the model
+    last: bool = False  # the stream after all layers
+
+    @property
+    def any(self) -> bool:
+        return bool(self.taps) or self.last
+
+
+class DraftPolicy(ABC):
     """Guesses the next tokens of every row of a batch.
 
     A policy fills in what it likes and says nothing (count 0) where it has nothing to say; it
-    never raises for that. It sees neither the network nor other tenants' rows.
+    never raises for that. It sees neither the network nor other tenants' rows. One thread calls
+    it, in this order: `prepare` once; `open` for a row, then `observe` after every round the row
+    took part in and `propose` before every decoding one, then `close`.
     """
 
     name: str
     width: int  # the most tokens it ever guesses for a row
+    needs = Needs()
 
-    def open(self, seat: int, prompt: Sequence[int]) -> None:
-        """A row starts; `prompt` is whole, whatever part of it the prefix cache holds."""
-        ...
+    def prepare(self, around: Surroundings, progress: "Progress | None" = None) -> None:  # noqa: B027
+        """Start-up: the place to allocate on the device and to have programs compiled."""
 
+    def open(self, opening: Opening) -> None:  # noqa: B027
+        """A row starts; its prompt is whole, whatever part of it the prefix cache holds."""
+
+    @abstractmethod
     def propose(self, batch: Batch) -> Draft:
         """Guesses for the rows of `batch`, [n, <= width]."""
-        ...
 
-    def observe(self, batch: Batch, done: Round) -> None:
-        """What stood. The rows' views are still those of before the round."""
-        ...
+    def observe(self, batch: Batch, done: Round) -> None:  # noqa: B027
+        """What stood: `done.kept` new tokens, 0 while a prompt is fed.
 
-    def close(self, row: RowView) -> None:
+        The rows' views are still those of before the round.
+        """
+
+    def close(self, row: RowView) -> None:  # noqa: B027
         """The row has ended; its seat may be another's next."""
-        ...
+
+    def describe(self) -> Mapping[str, object]:
+        """Its name and parameters, ready for JSON; they become part of the fingerprint."""
+        return {"name": self.name, "width": self.width}
 
 
-class Silent:
+class RowPolicy(DraftPolicy):
+    """A policy that guesses for one row at a time."""
+
+    @abstractmethod
+    def guess(self, row: RowView) -> Guess:
+        """What may follow the row's last token."""
+
+    def propose(self, batch: Batch) -> Draft:
+        guesses = [self.guess(row)._replace(source=self.name) for row in batch.rows]
+        return Draft.of(guesses, self.width)
+
+
+class Silent(DraftPolicy):
     """No speculation: a policy that guesses nothing."""
 
     name = "none"
     width = 0
 
-    def open(self, seat: int, prompt: Sequence[int]) -> None:
-        pass
-
     def propose(self, batch: Batch) -> Draft:
         return no_guesses(len(batch.rows))
-
-    def observe(self, batch: Batch, done: Round) -> None:
-        pass
-
-    def close(self, row: RowView) -> None:
-        pass

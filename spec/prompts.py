@@ -2,10 +2,7 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from galley.spec.policy import DraftPolicy
-from galley.spec.round import Batch, Draft, Round, RowView
+from galley.spec.round import Batch, Draft, Guess, RowView
 from galley.spec.window import Window
 
 
@@ -29,20 +26,8 @@ class Prompts:
     def propose(self, batch: Batch) -> Draft:
         """The tokens after the one to be fed first; as many as the batch's window takes."""
         width = self.window(batch).width
-        tokens = np.zeros((len(batch.rows), width), np.int32)
-        count = np.zeros(len(batch.rows), np.int32)
-        for place, row in enumerate(batch.rows):
-            rest = row.tokens[row.cursor + 1 : row.cursor + 1 + width]
-            tokens[place, : len(rest)] = rest
-            count[place] = len(rest)
-        return Draft(tokens, count)
-
-    def observe(self, batch: Batch, done: Round, policy: DraftPolicy) -> None:
-        """Passes the rows whose prompt has ended, and their first token, on to the policy."""
-        ended = np.flatnonzero(done.kept).tolist()
-        if ended:
-            rows = [batch.rows[place] for place in ended]
-            policy.observe(Batch(batch.lane, rows), done.of(ended))
+        rests = [row.tokens[row.cursor + 1 : row.cursor + 1 + width] for row in batch.rows]
+        return Draft.of([Guess(rest) for rest in rests], width)
 
     def _worth(self, rows: Sequence[RowView]) -> float:
         """Positions fed for the time of a window; 0 when no window takes the rows."""

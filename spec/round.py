@@ -49,21 +49,63 @@ class Batch(NamedTuple):
     rows: Sequence[RowView]
 
 
+class Guess(NamedTuple):
+    """What a policy guesses for one row: the tokens that follow its last one, none at the least."""
+
+    tokens: Sequence[int] = ()
+    grades: int | Sequence[int] = 0  # of every token, or of each; see `Draft`
+    source: str = ""  # who guessed
+
+
 class Draft(NamedTuple):
-    """Guesses of n rows for the tokens that follow their last one. Unused places hold 0."""
+    """Guesses of n rows for the tokens that follow their last one. Unused places hold 0.
+
+    A grade says how well founded a guess is, in a unit of its policy's own (how long the match
+    was, which tenth its probability is in). How often guesses stand is learned for each policy,
+    grade and place.
+    """
 
     tokens: Ints  # [n, K]
     counts: Ints  # [n]
+    grades: Ints  # [n, K]
+    sources: Sequence[str]  # n: who guessed
 
     @property
     def width(self) -> int:
         """The most guesses any row has."""
         return int(self.counts.max(initial=0))
 
+    @classmethod
+    def of(cls, guesses: Sequence[Guess], width: int) -> "Draft":
+        """The guesses of some rows, at most the first `width` of each."""
+        tokens, grades = (np.zeros((len(guesses), width), np.int32) for _ in range(2))
+        counts = np.zeros(len(guesses), np.int32)
+        for place, guess in enumerate(guesses):
+            count = min(len(guess.tokens), width)
+            tokens[place, :count] = guess.tokens[:count]
+            each = guess.grades
+            grades[place, :count] = each if isinstance(each, int) else each[:count]
+            counts[place] = count
+        return cls(tokens, counts, grades, tuple(guess.source for guess in guesses))
+
 
 def no_guesses(rows: int) -> Draft:
     """The draft that says nothing about any row."""
-    return Draft(np.zeros((rows, 0), np.int32), np.zeros(rows, np.int32))
+    return Draft.of([Guess()] * rows, 0)
+
+
+class Hidden(NamedTuple):
+    """What a round leaves on the device for policies that ask for it, padded to its window.
+
+    Position j of a row's W is the one at `cursor + j`; the first `fed` of them stand.
+    """
+
+    seat: Ints  # [R]; past the last seat for an idle row
+    cursor: Ints  # [R] before the round
+    fed: Ints  # [R]
+    tokens: Ints  # [R, W + 1] at `cursor`, and after each position that stands
+    taps: tuple[Any, ...]  # on the device, [R, W, hidden] each: after as many layers as was asked
+    last: Any  # on the device, [R, hidden]: after all layers, at the last position that stands
 
 
 class Round(NamedTuple):
@@ -74,16 +116,7 @@ class Round(NamedTuple):
     fed: Ints  # [n] positions that are in the cache now and were not before
     logprobs: Floats  # [n, W] of `tokens` under the unfiltered model
     guessed: Ints  # [n] guesses that were verified
-
-    def of(self, places: list[int]) -> "Round":
-        """The same for some of the rows."""
-        return Round(
-            self.tokens[places],
-            self.kept[places],
-            self.fed[places],
-            self.logprobs[places],
-            self.guessed[places],
-        )
+    hidden: Hidden | None = None  # where the policy needs it; rows as in the batch, then idle ones
 
 
 class Opening(NamedTuple):
@@ -99,6 +132,7 @@ class Opening(NamedTuple):
     top_k: int
     top_p: float
     min_p: float
+    namespace: str = ""  # whose text this is: nobody else's may be drafted from it
 
 
 class Refused(RuntimeError):

@@ -88,7 +88,7 @@ class _Probe:
         logprobs = self.logprobs[start : start + window.width]
         count = np.full(window.rows, len(tokens) - 1, np.int32)
         guesses = np.tile(tokens, (window.rows, 1))
-        outcome = self.driver.state.run(window, range(window.rows), guesses, count)
+        outcome = self.driver.state.run(window, range(window.rows), guesses, count).outcome
         made, chances = (
             np.asarray(x)[:, : len(tokens)] for x in (outcome.tokens, outcome.logprobs)
         )
@@ -114,7 +114,7 @@ class _Probe:
 
     def _one(self) -> tuple[int, np.float32]:
         none = np.zeros((1, 0), np.int32)
-        outcome = self.driver.state.run(self.plain, [0], none, np.zeros(1, np.int32))
+        outcome = self.driver.state.run(self.plain, [0], none, np.zeros(1, np.int32)).outcome
         return int(outcome.tokens[0, 0]), np.asarray(outcome.logprobs)[0, 0]
 
     def _open(self, seat: int, cached: int) -> None:

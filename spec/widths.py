@@ -1,46 +1,69 @@
-"""How wide a round should be: guesses that are expected to stand against the time they cost."""
+"""How wide a round should be: tokens it is expected to keep against the time it takes."""
 
-from galley.spec.round import Draft
+from collections.abc import Iterable, Sequence
+
+from galley.spec.acceptance import survivals
 from galley.spec.window import Window
+
+Chances = Sequence[Sequence[float]]  # for each row and guess: that it stands, given those before
+
+
+class Times:
+    """Seconds of a round in each window, as decaying averages."""
+
+    DECAY = 0.1
+
+    def __init__(self) -> None:
+        self._seconds: dict[Window, float] = {}
+
+    def observe(self, window: Window, seconds: float) -> None:
+        """A round took `seconds`. One that took far longer than the others counts for less."""
+        before = self._seconds.get(window, seconds)
+        self._seconds[window] = before + self.DECAY * (min(seconds, 4 * before) - before)
+
+    def of(self, window: Window) -> float:
+        """As measured, or in proportion to the nearest window that was; 1 s if none was."""
+        if window in self._seconds:
+            return self._seconds[window]
+        if not self._seconds:
+            return 1.0
+        near = min(self._seconds, key=lambda w: abs(_work(w) - _work(window)))
+        return self._seconds[near] * _work(window) / _work(near)
 
 
 class Widths:
-    """Step times per window and the acceptance seen lately, both as decaying averages."""
+    """Chooses among the prepared widths, and stays with one that is about as good as another."""
 
-    DECAY = 0.1
-    ACCEPTANCE_DECAY = 0.02
-    PROBE = 64  # rounds after which a window that looked too dear is tried again
+    HYSTERESIS = 1.03  # a wider window has to be this much better than a narrower one
+    PROBE = 64  # rounds after which the widest window is tried again
 
-    def __init__(self) -> None:
-        self._seen: set[Window] = set()
-        self._seconds: dict[Window, float] = {}
-        self._acceptance = 0.5  # of a guess whose forerunners stood
+    def __init__(self, times: Times, widest: bool = False) -> None:
+        self._times = times
+        self._always = widest  # whatever it costs: the rounds that the draft lab computes
         self._rounds = 0
 
-    def choose(self, fitting: list[Window], draft: Draft) -> Window:
-        """The window of `fitting`, narrowest first, that keeps most tokens a second.
-
-        A window that has not been timed yet is taken when it fits the draft.
-        """
-        asked = draft.width + 1
+    def choose(self, fitting: Sequence[Window], chances: Chances) -> Window:
+        """The window of `fitting`, narrowest first, that keeps most tokens a second."""
+        asked = 1 + max((len(row) for row in chances), default=0)
         useful = [w for at, w in enumerate(fitting) if at == 0 or fitting[at - 1].width < asked]
         self._rounds += 1
-        if any(w not in self._seconds for w in useful) or self._rounds % self.PROBE == 0:
+        if self._always or self._rounds % self.PROBE == 0:
             return useful[-1]
-        return max(useful, key=lambda w: self._expected(w, draft) / self._seconds[w])
+        best = useful[0]
+        for window in useful[1:]:
+            if self._worth(window, chances) > self.HYSTERESIS * self._worth(best, chances):
+                best = window
+        return best
 
-    def observe(self, window: Window, seconds: float, stood: int, fell: int) -> None:
-        """A round took `seconds`; of its guesses `stood` were kept, `fell` were the first wrong."""
-        if window in self._seen:  # a first run also makes kernels and says nothing
-            before = self._seconds.get(window, seconds)
-            self._seconds[window] = before + self.DECAY * (min(seconds, 4 * before) - before)
-        self._seen.add(window)
-        for outcome, times in ((1.0, stood), (0.0, fell)):
-            weight = 1 - (1 - self.ACCEPTANCE_DECAY) ** times
-            self._acceptance += weight * (outcome - self._acceptance)
+    def _worth(self, window: Window, chances: Chances) -> float:
+        return expected(chances, window.width - 1) / self._times.of(window)
 
-    def _expected(self, window: Window, draft: Draft) -> float:
-        """Tokens kept by a round: one a row, and each guess as likely as all before it stand."""
-        p = min(self._acceptance, 0.99)
-        fed = [min(count, window.width - 1) for count in draft.counts.tolist()]
-        return float(sum((1 - p ** (count + 1)) / (1 - p) for count in fed))
+
+def expected(chances: Iterable[Sequence[float]], most: int) -> float:
+    """Tokens that a round keeps: one a row, and every guess as likely as all up to it stand."""
+    return sum(1.0 + sum(survivals(row[:most])) for row in chances)
+
+
+def _work(window: Window) -> float:
+    """In positions, for windows that were not timed: 48 are read for free beside the weights."""
+    return 48.0 + window.rows * (window.width + window.span / 64)

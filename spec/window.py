@@ -78,48 +78,56 @@ def begin_of(weights: Weights, layout: Layout, window: Window) -> Any:
     return begin
 
 
-def layers_of(weights: Weights, layout: Layout, window: Window) -> Any:
-    """(stack, pools, x, turn, reach) -> (x, pools). The same for every stack of layers."""
+def layers_of(weights: Weights, layout: Layout, window: Window, taps: tuple[int, ...]) -> Any:
+    """(stack, pools, x, turn, reach) -> (x, pools, taps). The same for every stack of layers."""
 
     def layers(
         stack: Leaves, pools: Cache, x: jax.Array, turn: Rotation, reach: Reach
-    ) -> tuple[jax.Array, Cache]:
+    ) -> tuple[jax.Array, Cache, tuple[jax.Array, ...]]:
         near = reach._replace(table=reach.table[:, : window.span // layout.block])
-        return weights.stack.merge(stack)(x, turn, pools, layout, near)
+        return weights.stack.merge(stack)(x, turn, pools, layout, near, taps)
 
     return layers
 
 
-def finish_of(weights: Weights, window: Window) -> Any:
-    """(ends, rows, x, guesses) -> (rows, outcome). The same for all spans."""
+Finished = tuple[Rows, Outcome, jax.Array | None]
 
-    def finish(ends: Leaves, rows: Rows, x: jax.Array, guesses: Guesses) -> tuple[Rows, Outcome]:
+
+def finish_of(weights: Weights, window: Window, last: bool) -> Any:
+    """(ends, rows, x, guesses) -> (rows, outcome, the stream where the row stands [R, hidden]).
+
+    The same for all spans. The stream is only there when `last` is asked for.
+    """
+
+    def finish(ends: Leaves, rows: Rows, x: jax.Array, guesses: Guesses) -> Finished:
         mine = _mine(rows, guesses.seat)
         place = mine.cursor[:, None] + jnp.arange(window.width) + 1
         picks = pick(weights.ends.merge(ends).logits(x), mine.options, place)
         live = guesses.seat < rows.last.shape[0]
         kept = keep(picks.token, guesses.tokens, guesses.counts, live)
         at = jnp.maximum(kept - 1, 0)[:, None]
-        last = jnp.take_along_axis(picks.token, at, axis=1)[:, 0]
-        rows = _advance(rows, guesses.seat, mine.cursor + kept, last)
-        return rows, Outcome(picks.token, kept, picks.logprob)
+        newest = jnp.take_along_axis(picks.token, at, axis=1)[:, 0]
+        rows = _advance(rows, guesses.seat, mine.cursor + kept, newest)
+        stream = jnp.take_along_axis(x, at[..., None], axis=1)[:, 0] if last else None
+        return rows, Outcome(picks.token, kept, picks.logprob), stream
 
     return finish
 
 
 def last_of(x: jax.Array, counts: jax.Array) -> jax.Array:
-    """Of the stream [R, W, hidden] after a prompt's window, the place of its last token."""
+    """The stream [R, hidden] at the last token fed, of [R, W, hidden] after a prompt's window."""
     at = jnp.minimum(counts, x.shape[1] - 1)[:, None, None]
-    return jnp.take_along_axis(x, at, axis=1)
+    return jnp.take_along_axis(x, at, axis=1)[:, 0]
 
 
 def finish_prompts_of(weights: Weights) -> Any:
-    """(ends, rows, x [R, 1, hidden], fed) -> (rows, outcome). The same for all widths and spans."""
+    """(ends, rows, x [R, hidden], fed) -> (rows, outcome). The same for all widths and spans."""
 
     def finish(ends: Leaves, rows: Rows, x: jax.Array, fed: Fed) -> tuple[Rows, Outcome]:
         mine = _mine(rows, fed.seat)
         cursor = mine.cursor + fed.positions
-        picks = pick(weights.ends.merge(ends).logits(x), mine.options, cursor[:, None])
+        logits = weights.ends.merge(ends).logits(x[:, None])
+        picks = pick(logits, mine.options, cursor[:, None])
         last = jnp.where(fed.following < 0, picks.token[:, 0], fed.following)
         rows = _advance(rows, fed.seat, cursor, last)
         return rows, Outcome(picks.token, fed.positions, picks.logprob)

@@ -4,12 +4,18 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from galley.spec.round import Batch, Draft, Round, RowView
+from galley.spec.policy import RowPolicy
+from galley.spec.round import Batch, Guess, Opening, Round, RowView
 
 Answers = Mapping[tuple[int, ...], Sequence[int]]  # by prompt; no two rows have the same
 
 
-class Reader:
+def opening(seat: int, prompt: Sequence[int], namespace: str = "") -> Opening:
+    """A greedy row with no block of its own, for policies that live on the host."""
+    return Opening(seat, prompt, 0, len(prompt), (), 0, 0.0, 0, 1.0, 0.0, namespace)
+
+
+class Reader(RowPolicy):
     """Knows the answer to each prompt, and how far each row has come; says nothing of it."""
 
     name = "reader"
@@ -19,9 +25,9 @@ class Reader:
         self.answers = answers
         self.prompts: dict[int, tuple[int, ...]] = {}
 
-    def open(self, seat: int, prompt: Sequence[int]) -> None:
-        assert seat not in self.prompts, f"seat {seat} is opened twice"
-        self.prompts[seat] = tuple(prompt)
+    def open(self, opening: Opening) -> None:
+        assert opening.seat not in self.prompts, f"seat {opening.seat} is opened twice"
+        self.prompts[opening.seat] = tuple(opening.prompt)
 
     def close(self, row: RowView) -> None:
         del self.prompts[row.seat]
@@ -32,16 +38,10 @@ class Reader:
             answer = self._rest(row)
             assert tokens[: min(kept, len(answer))].tolist() == list(answer[:kept])
 
-    def propose(self, batch: Batch) -> Draft:
-        tokens = np.zeros((len(batch.rows), self.width), np.int32)
-        counts = np.zeros(len(batch.rows), np.int32)
-        for place, row in enumerate(batch.rows):
-            guess = self.guess(row, list(self._rest(row)[: self.width]))
-            tokens[place, : len(guess)] = guess
-            counts[place] = len(guess)
-        return Draft(tokens, counts)
+    def guess(self, row: RowView) -> Guess:
+        return Guess(self.think(list(self._rest(row)[: self.width])))
 
-    def guess(self, row: RowView, answer: list[int]) -> list[int]:
+    def think(self, answer: list[int]) -> list[int]:
         """What to guess where the answer goes on like this."""
         return []
 
@@ -55,7 +55,7 @@ class Oracle(Reader):
 
     name = "oracle"
 
-    def guess(self, row: RowView, answer: list[int]) -> list[int]:
+    def think(self, answer: list[int]) -> list[int]:
         return answer
 
 
@@ -64,7 +64,7 @@ class AlwaysWrong(Reader):
 
     name = "wrong"
 
-    def guess(self, row: RowView, answer: list[int]) -> list[int]:
+    def think(self, answer: list[int]) -> list[int]:
         return [(token + 1) % 300 for token in answer]
 
 
@@ -77,7 +77,7 @@ class Sometimes(Reader):
         super().__init__(answers, width)
         self.random = np.random.default_rng(0)
 
-    def guess(self, row: RowView, answer: list[int]) -> list[int]:
+    def think(self, answer: list[int]) -> list[int]:
         count = int(self.random.integers(0, len(answer) + 1))
         slips = self.random.random(count) < 0.3
         return [int((token + slip) % 300) for token, slip in zip(answer, slips, strict=False)]
@@ -92,6 +92,6 @@ class Lengths(Reader):
         super().__init__(answers, width)
         self.rounds = 0
 
-    def guess(self, row: RowView, answer: list[int]) -> list[int]:
+    def think(self, answer: list[int]) -> list[int]:
         self.rounds += 1
         return (answer + [0] * self.width)[: self.rounds % (self.width + 1)]

@@ -17,13 +17,13 @@ from galley.spec import plan
 from galley.spec.copies import Copies
 from galley.spec.plan import Device, PlanError
 from galley.spec.policy import DraftPolicy, Silent
-from galley.spec.round import Batch, Draft, Round, RowView
+from galley.spec.round import Batch, Draft, Opening, Round, RowView
 
 Question = tuple[Sequence[int], Sampling]
 PATIENCE = 120.0  # seconds after which something that must happen never will
 
 
-class Switch:
+class Switch(DraftPolicy):
     """A draft policy that another one speaks for; changed only while no row runs."""
 
     name = "switch"
@@ -32,8 +32,8 @@ class Switch:
         self.width = Copies().width
         self.to: DraftPolicy = Silent()
 
-    def open(self, seat: int, prompt: Sequence[int]) -> None:
-        self.to.open(seat, prompt)
+    def open(self, opening: Opening) -> None:
+        self.to.open(opening)
 
     def propose(self, batch: Batch) -> Draft:
         return self.to.propose(batch)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from fakes_policies import opening
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +28,7 @@ def guess(policy: Copies, seat: int = 0) -> list[int]:
 def guess_after(tokens: list[int], **options: int) -> list[int]:
     """What follows the tokens, if they are a row's prompt."""
     policy = Copies(**options)
-    policy.open(0, tokens)
+    policy.open(opening(0, tokens))
     return guess(policy)
 
 
@@ -87,7 +88,7 @@ def test_a_guess_is_never_wider_than_the_policy() -> None:
 
 def test_the_answer_is_searched_too_but_not_the_guesses_that_fell() -> None:
     policy = Copies(width=3)
-    policy.open(0, [1, 2, 3])
+    policy.open(opening(0, [1, 2, 3]))
     say(policy, [4, 5, 6], extra=2)
     assert guess(policy) == []
     say(policy, [3, 4])
@@ -96,8 +97,8 @@ def test_the_answer_is_searched_too_but_not_the_guesses_that_fell() -> None:
 
 def test_each_row_copies_from_itself_alone() -> None:
     policy = Copies()
-    policy.open(0, [1, 2, 3, 1, 2])
-    policy.open(1, [7, 8, 9, 1, 2])
+    policy.open(opening(0, [1, 2, 3, 1, 2]))
+    policy.open(opening(1, [7, 8, 9, 1, 2]))
     draft = policy.propose(Batch(DECODE, [Row(1, []), Row(0, [])]))
     assert draft.counts.tolist() == [0, 7]
     assert draft.tokens[1].tolist() == [3, 1, 2, 3, 1, 2, 3]
@@ -105,9 +106,9 @@ def test_each_row_copies_from_itself_alone() -> None:
 
 def test_a_closed_row_is_forgotten() -> None:
     policy = Copies()
-    policy.open(0, [1, 2, 3, 1, 2])
+    policy.open(opening(0, [1, 2, 3, 1, 2]))
     policy.close(Row(0, []))
-    policy.open(0, [4, 5, 1, 2])
+    policy.open(opening(0, [4, 5, 1, 2]))
     assert guess(policy) == []
 
 
@@ -121,7 +122,7 @@ def test_every_guess_is_the_one_that_the_definition_gives(
     prompt: list[int], rounds: list[list[int]], width: int
 ) -> None:
     policy = Copies(width=width)
-    policy.open(0, prompt)
+    policy.open(opening(0, prompt))
     text = list(prompt)
     assert guess(policy) == slowly(text, width)
     for tokens in rounds:

@@ -2,12 +2,10 @@
 
 from dataclasses import dataclass
 
-import numpy as np
 import pytest
 
-from galley.spec.policy import Silent
 from galley.spec.prompts import Prompts
-from galley.spec.round import PROMPTS, Batch, Round
+from galley.spec.round import PROMPTS, Batch
 from galley.spec.window import Window
 
 SHAPES = [
@@ -105,21 +103,3 @@ def test_chunk_by_chunk_every_prompt_is_fed_to_its_end(left: int) -> None:
         cursor, rounds = cursor + fed, rounds + 1
     assert cursor == left
     assert rounds == -(-left // 256)
-
-
-def test_a_policy_hears_of_a_prompt_when_it_has_ended() -> None:
-    heard: list[tuple[int, list[int]]] = []
-
-    class Listening(Silent):
-        def observe(self, batch: Batch, done: Round) -> None:
-            heard.extend(
-                (row.seat, tokens[:kept].tolist())
-                for row, tokens, kept in zip(batch.rows, done.tokens, done.kept, strict=True)
-            )
-
-    rows = [Row(64, seat=0), Row(64, seat=1), Row(64, seat=2)]
-    counts = np.array([1, 0, 1], np.int32)
-    tokens = np.array([[7], [8], [9]], np.int32)
-    done = Round(tokens, counts, counts, np.zeros((3, 1), np.float32), np.zeros(3, np.int32))
-    Prompts(WINDOWS).observe(Batch(PROMPTS, rows), done, Listening())
-    assert heard == [(0, [7]), (2, [9])]
