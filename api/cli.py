@@ -44,6 +44,19 @@ COMMANDS = {
         "write a model as an Orbax checkpoint",
         ("galley convert model.gguf ./model", "galley convert owner/name ./model --dtype float32"),
     ),
+    "lab": Command(
+        "galley.bench.lab.command",
+        "compute what draft policies would have had accepted, from recorded answers",
+        (
+            "galley lab trace.jsonl",
+            "galley lab trace.jsonl --policies none,copy,suffix --plots plots",
+        ),
+    ),
+    "train-head": Command(
+        "galley.api.commands.train_head",
+        "train a draft head for a model on the model's own answers",
+        ("galley train-head ./model.gguf --kind eagle --out ./head",),
+    ),
     "bench": Command(
         "galley.bench.command",
         "measure this or another OpenAI-compatible server over HTTP",
@@ -113,13 +126,18 @@ def _user_errors() -> tuple[type[Exception], ...]:
     from galley.model.checkpoint import BadCheckpoint
     from galley.model.config import UnsupportedModel
     from galley.model.demo import DemoUnavailable
+    from galley.model.heads.config import BadHead
     from galley.model.hub import ModelNotFound
     from galley.model.tokens import BadText
     from galley.sched.job import JobRefused
+    from galley.spec.answers_file import BadAnswers
     from galley.spec.plan import PlanError
+    from galley.spec.policies import BadPolicy
+    from galley.spec.trace_lines import TraceError
 
     checkpoints = (BadCheckpoint, UnsupportedModel, ModelNotFound, DemoUnavailable, PlanError)
-    return (CannotRun, JobRefused, TemplateRefused, BadText, *checkpoints)
+    drafts = (BadAnswers, BadHead, BadPolicy, TraceError)
+    return (CannotRun, JobRefused, TemplateRefused, BadText, *checkpoints, *drafts)
 
 
 def _failures() -> tuple[type[Exception], ...]:

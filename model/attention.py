@@ -15,6 +15,19 @@ from galley.model.config import ModelConfig
 from galley.model.layers import Linear, Rotation, project, rotate
 
 
+class Branches(NamedTuple):
+    """How the positions of a window hang together where they are the nodes of a tree.
+
+    paths   [P, D] int32: the nodes on each way from the root to a leaf, by depth
+    home    [W] int32: where a node lies in `paths`, flattened
+    start   [R] int32: the position of the root
+    """
+
+    paths: jax.Array
+    home: jax.Array
+    start: jax.Array
+
+
 class Reach(NamedTuple):
     """Where a step's rows read and write in the pools.
 
@@ -23,6 +36,7 @@ class Reach(NamedTuple):
     offset  [R, W] place inside that block
     last    [R, W] the last position each query may see: its own
     first   [R] the first one, where it is not the table's
+    branches   of a window of trees; nodes see those above them
     """
 
     table: jax.Array
@@ -30,6 +44,7 @@ class Reach(NamedTuple):
     offset: jax.Array
     last: jax.Array
     first: jax.Array | None = None
+    branches: Branches | None = None
 
 
 class Attention(nnx.Module):
@@ -49,8 +64,11 @@ class Attention(nnx.Module):
         q, k, v = self._heads(x)
         new = jnp.concatenate([rotate(k, turn), v], axis=2)
         pool = write(pool, new, layout, reach)
-        scale = config.head_dim**-0.5
-        seen = attend(rotate(q, turn) * scale, *read(pool, layout, reach), reach.last, reach.first)
+        q = rotate(q, turn) * config.head_dim**-0.5
+        if reach.branches is None:
+            seen = attend(q, *read(pool, layout, reach), reach.last, reach.first)
+        else:
+            seen = attend_along(q, new, pool, layout, reach, reach.branches)
         return self.out(seen.reshape(*x.shape[:2], -1)), pool
 
     def _heads(self, x: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -107,6 +125,28 @@ def attend(
     mixed = mixed / _totals(weight)
     mixed = mixed.reshape(rows, kv, width, group, dim).transpose(0, 2, 1, 3, 4)
     return mixed.reshape(rows, width, heads, dim)
+
+
+def attend_along(
+    q: jax.Array, new: jax.Array, pool: jax.Array, layout: Layout, reach: Reach, by: Branches
+) -> jax.Array:
+    """`attend` for the nodes of trees: each way to a leaf is a row of its own.
+
+    Its keys and values lie as a chain's would, so a node has the bits that it has in a chain.
+    `new` [R, W, 2 * kv_heads, dim] are the nodes' own.
+    """
+    rows, paths, deep = q.shape[0], *by.paths.shape
+    place = by.start[:, None] + jnp.arange(deep)  # [R, D]
+    words = pool.at[reach.table].get(mode="promise_in_bounds").swapaxes(1, 2)
+    words = words.reshape(rows, 1, words.shape[1], -1, words.shape[-1])  # [R, 1, 2 * kv, S, words]
+    ways = jnp.broadcast_to(words, (rows, paths, *words.shape[2:])).swapaxes(2, 3)
+    own = pack(new, layout)[:, by.paths]  # [R, P, D, 2 * kv, words]
+    ways = jax.vmap(lambda way, at, put: way.at[:, at].set(put, mode="drop"))(ways, place, own)
+    flat = ways.swapaxes(2, 3).reshape(rows * paths, *words.shape[2:])
+    keys, values = jnp.split(unpack(flat, layout), 2, axis=1)
+    along = q[:, by.paths].reshape(rows * paths, deep, *q.shape[2:])
+    seen = attend(along, keys, values, jnp.repeat(place, paths, axis=0))
+    return seen.reshape(rows, paths * deep, *q.shape[2:])[:, by.home]
 
 
 def _totals(weight: jax.Array) -> jax.Array:

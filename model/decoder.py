@@ -85,8 +85,16 @@ class Ends(nnx.Module):
 
     def logits(self, x: jax.Array) -> jax.Array:
         """The stream after the last layer [..., hidden] -> [..., vocabulary] float32."""
+        return project(self.norm(x), self._logits_weight())
+
+    def rows(self, ids: jax.Array) -> jax.Array:
+        """The logits weight of some token ids [n]: [n, hidden]."""
+        return self._logits_weight()[ids]
+
+    def _logits_weight(self) -> jax.Array:
         head = self.embedding if self.head is None else self.head
-        return project(self.norm(x), head.weight[...])
+        weight: jax.Array = head.weight[...]
+        return weight
 
 
 class Decoder(nnx.Module):

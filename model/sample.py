@@ -11,6 +11,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from galley.model.noise import keys_of, noise_of, noise_of_all
+
 GROUP = 64  # neighbouring ids that enter the shortlist together
 GROUPS = 64  # how many groups are on it; so it holds the whole of a top_k up to 64
 
@@ -34,7 +36,7 @@ class Picks(NamedTuple):
 
 def pick(logits: jax.Array, options: Options, position: jax.Array) -> Picks:
     """Chooses from logits [R, W, V] the tokens that go to `position` [R, W]."""
-    greedy = _first_greatest(logits)
+    greedy = first_greatest(logits)
     sampled = options.temperature > 0
     token = jax.lax.cond(
         jnp.any(sampled),
@@ -45,7 +47,7 @@ def pick(logits: jax.Array, options: Options, position: jax.Array) -> Picks:
     return Picks(token, chosen - jax.nn.logsumexp(logits, axis=-1))
 
 
-def _first_greatest(values: jax.Array) -> jax.Array:
+def first_greatest(values: jax.Array) -> jax.Array:
     """The argmax over the last axis in two plain reductions; XLA's own is 5 times slower on CPU."""
     last = values.shape[-1] - 1
     at = jnp.where(values == values.max(axis=-1, keepdims=True), jnp.arange(last + 1), last)
@@ -56,15 +58,18 @@ def _first_greatest(values: jax.Array) -> jax.Array:
 def _sample(logits: jax.Array, options: Options, position: jax.Array) -> jax.Array:
     """Tokens for rows with a temperature; what it gives for greedy rows is not used."""
     idle = options.temperature == 0
-    scaled = logits / jnp.where(idle, 1.0, options.temperature)[:, None, None]
-    options = Options(options.seed, *(x[:, None, None] for x in options[1:]))
+    scaled, options = heated(logits, options)
     total = jax.nn.logsumexp(scaled, axis=-1, keepdims=True)
-    keys = _keys(options.seed, position)
+    keys = keys_of(options.seed, position)
     short = _draw_short(scaled, total, options, keys)
+
+    def draw_all() -> jax.Array:
+        return draw(scaled, total, options, noise_of_all(keys, scaled.shape[-1]))
+
     token: jax.Array = jax.lax.cond(
         jnp.all(short.whole | idle[:, None]),
         lambda: short.token,
-        lambda: jnp.where(short.whole, short.token, _draw(scaled, total, options, keys)),
+        lambda: jnp.where(short.whole, short.token, draw_all()),
     )
     return token
 
@@ -78,8 +83,8 @@ def _draw_short(scaled: jax.Array, total: jax.Array, options: Options, keys: jax
     """Draws among the ids of the groups with the greatest maxima: whatever is above `bound`."""
     short, token, bound = _shortlist(scaled)
     cut = _cut(short, total, options)
-    score = jnp.where(short >= cut.value, short + _noise(keys, token), -jnp.inf)
-    best = _first_greatest(score)[..., None]
+    score = jnp.where(short >= cut.value, short + noise_of(keys, token), -jnp.inf)
+    best = first_greatest(score)[..., None]
     ranked = (options.top_k == 0) | (cut.by_rank > bound)
     whole = ranked & (cut.value > bound)
     return _Short(jnp.take_along_axis(token, best, axis=-1)[..., 0], whole[..., 0])
@@ -99,16 +104,37 @@ def _shortlist(scaled: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     return short.reshape(flat), token.reshape(flat), bound
 
 
-def _draw(scaled: jax.Array, total: jax.Array, options: Options, keys: jax.Array) -> jax.Array:
-    """Draws among all tokens."""
+def likely_of(logits: jax.Array, count: int) -> jax.Array:
+    """The ids of the greatest logits [R, W, V], greatest first: [R, W, count]; 64 at the most."""
+    short, token, _ = _shortlist(logits)
+    places = jax.lax.top_k(short, count)[1]
+    return jnp.take_along_axis(token, places, axis=-1).astype(jnp.int32)
+
+
+def draw(scaled: jax.Array, total: jax.Array, options: Options, noise: jax.Array) -> jax.Array:
+    """Draws among all values [R, W, n], each of which has its noise."""
     cut = jax.lax.cond(
         jnp.any((options.top_k > 0) | (options.top_p < 1.0) | (options.min_p > 0.0)),
         lambda: _cut(scaled, total, options).value,
         lambda: jnp.full_like(total, -jnp.inf),
     )
-    noise = _noise_of_all(keys, scaled.shape[-1])
     score = jnp.where(scaled >= cut, scaled + noise, -jnp.inf)
-    return _first_greatest(score)
+    return first_greatest(score)
+
+
+def law(logits: jax.Array, options: Options) -> jax.Array:
+    """The probabilities [R, W, n] that tokens are drawn with, of rows that have a temperature."""
+    scaled, options = heated(logits, options)
+    total = jax.nn.logsumexp(scaled, axis=-1, keepdims=True)
+    kept = jnp.where(scaled >= _cut(scaled, total, options).value, scaled, -jnp.inf)
+    return jax.nn.softmax(kept, axis=-1)
+
+
+def heated(logits: jax.Array, options: Options) -> tuple[jax.Array, Options]:
+    """Logits [R, W, n] over the temperature, and options that line up with them."""
+    idle = options.temperature == 0
+    scaled = logits / jnp.where(idle, 1.0, options.temperature)[:, None, None]
+    return scaled, Options(options.seed, *(x[:, None, None] for x in options[1:]))
 
 
 class _Cut(NamedTuple):
@@ -157,43 +183,3 @@ def _float(order: jax.Array) -> jax.Array:
     bits = jnp.where(order < 0, order ^ jnp.int32(0x7FFFFFFF), order)
     value = jax.lax.bitcast_convert_type(bits, jnp.float32)
     return jnp.where(jnp.isnan(value), jnp.where(order < 0, -jnp.inf, jnp.inf), value)
-
-
-def _keys(seed: jax.Array, position: jax.Array) -> jax.Array:
-    """One key for each position drawn, [R, W]."""
-
-    def of_row(words: jax.Array, positions: jax.Array) -> jax.Array:
-        key = jax.random.wrap_key_data(words, impl="threefry2x32")
-        return jax.vmap(lambda at: jax.random.fold_in(key, at))(positions)
-
-    return jax.vmap(of_row)(seed, position)
-
-
-def _noise(keys: jax.Array, token: jax.Array) -> jax.Array:
-    """Gumbel noise of the given token ids [R, W, n]. Ids 2i and 2i + 1 share a cipher block."""
-    pair = _words(keys, token >> 1)
-    return _gumbel(jnp.where(token & 1 == 1, pair[..., 1], pair[..., 0]))
-
-
-def _noise_of_all(keys: jax.Array, size: int) -> jax.Array:
-    """Gumbel noise of all ids below `size`, [R, W, size]: the same bits as `_noise`."""
-    blocks = jnp.broadcast_to(jnp.arange((size + 1) // 2), (*keys.shape, (size + 1) // 2))
-    pairs = _words(keys, blocks)
-    return _gumbel(pairs.reshape(*keys.shape, -1)[..., :size])
-
-
-def _words(keys: jax.Array, block: jax.Array) -> jax.Array:
-    """The two cipher words of each block number [R, W, n]: [R, W, n, 2] uint32."""
-
-    def of_key(key: jax.Array, numbers: jax.Array) -> jax.Array:
-        return jax.vmap(lambda number: jax.random.key_data(jax.random.fold_in(key, number)))(
-            numbers
-        )
-
-    return jax.vmap(jax.vmap(of_key))(keys, block)
-
-
-def _gumbel(words: jax.Array) -> jax.Array:
-    """23 random bits to standard Gumbel noise, always finite."""
-    uniform = ((words >> 9).astype(jnp.float32) + 0.5) * jnp.float32(2.0**-23)
-    return -jnp.log(-jnp.log(uniform))

@@ -9,12 +9,16 @@ import numpy as np
 from galley.model import cache as kv
 from galley.model.config import ModelConfig
 from galley.model.entries import Entries, Progress
+from galley.model.guess import LISTED
+from galley.model.reject import Odds
 from galley.model.weights import Weights
 from galley.spec import rows as seats
 from galley.spec.plan import Plan
-from galley.spec.policy import Needs
+from galley.spec.policy import NOTHING, Needs
 from galley.spec.programs import Programs, key, positions
-from galley.spec.round import Fault, Ints, Opening, Refused
+from galley.spec.round import Drawn, Fault, Ints, Opening, Refused
+from galley.spec.tree import Tree
+from galley.spec.verify import MATCH, REJECT, Verifier
 from galley.spec.window import Fed, Guesses, Outcome, Stream, Window
 
 Run = Callable[..., Any]
@@ -37,13 +41,15 @@ class DeviceState:
         weights: Weights,
         plan: Plan,
         entries: Entries,
-        needs: Needs = Needs(),
+        needs: Needs = NOTHING,
+        verifier: Verifier = MATCH,
     ) -> None:
         self.config = config
         self.weights = weights
         self.plan = plan
         self.entries = entries
-        self.programs = Programs(config, weights, plan, needs)
+        self.verifier = verifier
+        self.programs = Programs(config, weights, plan, needs, verifier)
         self.idle = plan.rows  # the seat of a row that is not there
         self.rows: seats.Rows
         self._pools: list[kv.Cache]
@@ -62,31 +68,45 @@ class DeviceState:
         new = seats.opened(opening, self.programs.table)
         self.rows = self._runs["rows.seat"](self.rows, np.int32(opening.seat), new)
 
-    def run(self, window: Window, taken: Sequence[int], tokens: Ints, counts: Ints) -> Ran:
+    def run(
+        self,
+        window: Window,
+        taken: Sequence[int],
+        tokens: Ints,
+        counts: Ints,
+        odds: Drawn | None = None,
+        tree: Tree | None = None,
+    ) -> Ran:
         """Feeds the seats `taken` and reads back what the host needs.
 
-        `tokens` [n, K] follow each row's last token, `counts` [n] of them are there. Raises
-        Refused before, Fault after anything may have happened.
+        `tokens` [n, K] follow each row's last token, `counts` [n] of them are there; `odds` is
+        what they were drawn from, if by chance, and `tree` how they follow each other in a window
+        of trees. Raises Refused before, Fault after anything may have happened.
         """
         if window not in self.plan.windows:
             raise Refused(f"no program is prepared for {window.text()}")
         guesses = self._guesses(window, taken, tokens, counts)
+        if self.verifier == REJECT and not window.feeds:
+            guesses = guesses._replace(odds=_odds(np.asarray(guesses.tokens), odds))
         try:
-            ran = self._dispatch(window, guesses)
-            read: Any = (np.asarray(x)[: len(taken)] for x in ran.outcome)
+            ran = self._dispatch(window, guesses, tree)
+            read: Any = (None if x is None else np.asarray(x)[: len(taken)] for x in ran.outcome)
             return ran._replace(outcome=Outcome(*read))
         except (RuntimeError, ValueError, TypeError) as error:
             raise Fault(f"{type(error).__name__} in {window.text()}: {error}") from error
 
-    def _dispatch(self, window: Window, guesses: Guesses) -> Ran:
+    def _dispatch(self, window: Window, guesses: Guesses, tree: Tree | None) -> Ran:
         """Sends a round to the device; what comes back may not be computed yet."""
         begin = self._runs[key("begin", positions(window))]
         layers = self._runs[key("layers", window.text())]
-        stream: Stream = begin(self.weights.ends_leaves, self.rows, guesses)
+        plain, trees = guesses._replace(odds=None), () if tree is None else (tree.arrays,)
+        stream: Stream = begin(self.weights.ends_leaves, self.rows, plain, *trees)
         x, taken = stream.x, []
         for at, leaves in enumerate(self.weights.stack_leaves):
             x, self._pools[at], taps = layers(leaves, self._pools[at], x, stream.turn, stream.reach)
             taken.append(taps)
+        if tree is not None:
+            return Ran(self._end_tree(window, x, guesses, tree), (), None)
         end = self._end_prompts if window.feeds else self._end
         outcome, last = end(window, x, guesses)
         return Ran(outcome, self.programs.taps.pick(taken), last)
@@ -97,6 +117,16 @@ class DeviceState:
         finish = self._runs[key("finish", positions(window))]
         self.rows, outcome, last = finish(self.weights.ends_leaves, self.rows, x, guesses)
         return outcome, last
+
+    def _end_tree(self, window: Window, x: jax.Array, guesses: Guesses, tree: Tree) -> Outcome:
+        finish = self._runs[key("finish", positions(window))]
+        compact = self._runs[key("compact", positions(window))]
+        ends = self.weights.ends_leaves
+        outcome: Outcome
+        self.rows, outcome, way = finish(ends, self.rows, x, guesses, tree.arrays)
+        for at, pools in enumerate(self._pools):
+            self._pools[at] = compact(pools, self.rows, guesses.seat, way, outcome.kept)
+        return outcome
 
     def _end_prompts(
         self, window: Window, x: jax.Array, guesses: Guesses
@@ -114,6 +144,22 @@ class DeviceState:
         padded[: len(taken), :width] = tokens[:, :width]
         seat = fill(taken, window.rows, self.idle)
         return Guesses(seat, padded, fill(counts, window.rows, 0))  # type: ignore[arg-type]
+
+
+def _odds(tokens: Ints, drawn: Drawn | None) -> Odds:
+    """The odds of guesses [R, W]; one that was not drawn by chance is sure to be itself."""
+    ids = np.zeros((*tokens.shape, LISTED), np.int32)
+    chances = np.zeros(ids.shape, np.float32)
+    ids[..., 0], chances[..., 0] = tokens, 1.0
+    if drawn is not None:
+        rows, width, listed = drawn.ids.shape
+        width = min(width, tokens.shape[1])
+        by_chance = drawn.chances[:, :width].sum(axis=-1) > 0
+        for full, given in ((ids, drawn.ids), (chances, drawn.chances)):
+            place = full[:rows, :width]
+            place[by_chance] = 0
+            place[by_chance, :listed] = given[:, :width][by_chance]
+    return Odds(ids, chances)  # type: ignore[arg-type]
 
 
 def fill(values: Sequence[int] | Ints, rows: int, rest: int) -> Ints:

@@ -1,7 +1,8 @@
 """The driver: one round is guess, run, keep what was right."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from galley.model.config import ModelConfig
 from galley.model.entries import Progress
 from galley.spec.acceptance import Acceptance
 from galley.spec.device import DeviceState, Ran, fill
-from galley.spec.plan import Plan
+from galley.spec.plan import Plan, PlanError
 from galley.spec.policy import DraftPolicy, Surroundings
 from galley.spec.prompts import Prompts
 from galley.spec.round import (
@@ -23,8 +24,10 @@ from galley.spec.round import (
     Opening,
     Round,
     RowView,
+    no_guesses,
 )
 from galley.spec.trace import Untraced, Watcher
+from galley.spec.verify import REJECT
 from galley.spec.widths import Chances, Times, Widths
 from galley.spec.window import Outcome, Window
 
@@ -41,13 +44,12 @@ class ModelDriver:
         self,
         state: DeviceState,
         policy: DraftPolicy,
-        widths: str = "measured",
-        watcher: Watcher | None = None,
+        widths: Literal["measured", "widest"] = "measured",
     ) -> None:
         plan: Plan = state.plan
         self.state = state
         self.policy = policy
-        self.watcher = watcher or Untraced()
+        self.watcher: Watcher = Untraced()
         self.rows = plan.rows
         self.block = plan.layout.block
         self.blocks = plan.layout.blocks
@@ -56,10 +58,13 @@ class ModelDriver:
         self.acceptance = Acceptance()
         self.times = Times()
         self.seconds = {"propose": 0.0, "step": 0.0, "observe": 0.0}
-        self._decoding = [window for window in plan.windows if not window.feeds]
-        self._prompts = Prompts([window for window in plan.windows if window.feeds])
-        self._widths = Widths(self.times, widest=widths == "widest")
-        self._cold = sorted(plan.windows, key=lambda w: w.span)  # not run yet, likely ones first
+        self._chains, self._trees = plan.chains, plan.trees
+        self._prompts = Prompts(plan.feeding)
+        # leaving out a guess because of what it is would change the law that rejection keeps
+        widest = widths == "widest" or state.verifier == REJECT
+        self._widths = Widths(self.times, widest)
+        known = (*plan.chains, *plan.feeding)
+        self._cold = sorted(known, key=lambda w: w.span)  # not run yet, likely ones first
 
     @property
     def config(self) -> ModelConfig:
@@ -67,6 +72,16 @@ class ModelDriver:
 
     def prepare(self, progress: Progress | None = None) -> None:
         """Compiles every program this driver and its policy will ever run."""
+        verifier = self.state.verifier
+        if self.policy.tree is not None and verifier == REJECT:
+            raise PlanError(
+                f"{self.policy.name} guesses trees, which only the verifier match takes"
+            )
+        if not self.policy.streams & verifier.streams:
+            raise PlanError(
+                f"{self.policy.name} draws guesses in a way that the verifier "
+                f"{verifier.name} is not right for; use the other verifier"
+            )
         self.state.prepare(progress)
         self.policy.prepare(Surroundings(self.state, self.acceptance, self.times), progress)
 
@@ -93,10 +108,9 @@ class ModelDriver:
         """
         if not self._cold:
             return False
-        window, nobody = self._cold[0], (np.zeros((0, 0), np.int32), np.zeros(0, np.int32))
-        self._run(window, [], *nobody)
-        if not window.feeds:
-            self._run(window, [], *nobody)
+        window = self._cold[0]
+        for _ in range(1 if window.feeds else 2):  # the second one is timed
+            self._run(window, [], no_guesses(0), np.zeros(0, np.int32))
         return True
 
     def step(self, batch: Batch) -> Round:
@@ -105,10 +119,13 @@ class ModelDriver:
         feeds = batch.lane.feeds
         draft = (self._prompts if feeds else self.policy).propose(batch)
         chances = [] if feeds else self._chances(draft)
-        window = self._prompts.window(batch) if feeds else self._window(batch, chances)
+        window = self._prompts.window(batch) if feeds else self._window(batch, draft, chances)
         counts = np.minimum(draft.counts, window.width - (0 if feeds else 1))
+        if draft.in_tree and not window.paths:
+            counts[:] = 0
         clock.lap("propose")
-        ran = self._run(window, [row.seat for row in batch.rows], draft.tokens, counts)
+        seats = [row.seat for row in batch.rows]
+        ran = self._run(window, seats, draft, counts)
         clock.lap("step")
         done = _round(window, ran.outcome, counts)
         if self.policy.needs.any:
@@ -119,12 +136,15 @@ class ModelDriver:
         clock.lap("observe")
         for part, seconds in clock.seconds.items():
             self.seconds[part] += seconds
+        if not feeds:
+            self.times.keep(window.rows, int(done.kept.sum()), sum(clock.seconds.values()))
         self.watcher.stepped(batch, draft, done, window.text(), clock.seconds, chances)
         return done
 
-    def _run(self, window: Window, taken: Sequence[int], tokens: Ints, counts: Ints) -> Ran:
+    def _run(self, window: Window, taken: Sequence[int], draft: Draft, counts: Ints) -> Ran:
         start = time.perf_counter()
-        ran = self.state.run(window, taken, tokens, counts)
+        tree = self.policy.tree if window.paths else None
+        ran = self.state.run(window, taken, draft.tokens, counts, draft.odds, tree)
         if window in self._cold:
             self._cold.remove(window)  # a first run also makes kernels and says nothing
         else:
@@ -132,28 +152,39 @@ class ModelDriver:
         return ran
 
     def _chances(self, draft: Draft) -> Chances:
-        counts = draft.counts.tolist()
-        return [
-            self.acceptance.chances(source, grades[:count])
-            for source, grades, count in zip(
-                draft.sources, draft.grades.tolist(), counts, strict=True
-            )
-        ]
+        return [self.acceptance.chances(source, grades) for source, grades in self._graded(draft)]
 
     def _learn(self, draft: Draft, done: Round) -> None:
-        columns = (draft.grades.tolist(), done.guessed.tolist(), done.kept.tolist())
-        for source, grades, guessed, kept in zip(draft.sources, *columns, strict=True):
+        columns = zip(self._graded(draft), done.guessed.tolist(), done.kept.tolist(), strict=True)
+        for (source, grades), guessed, kept in columns:
             self.acceptance.observe(source, grades[:guessed], kept - 1)
 
-    def _window(self, batch: Batch, chances: Chances) -> Window:
+    def _graded(self, draft: Draft) -> Iterator[tuple[str, list[int]]]:
+        """Source and grades of each row's guesses; a tree is judged by how deep it stands."""
+        columns = (draft.sources, draft.grades.tolist(), draft.counts.tolist())
+        for source, grades, count in zip(*columns, strict=True):
+            if draft.in_tree:
+                yield source, [0] * min(count, self._trees[0].deep - 1)
+            else:
+                yield source, grades[:count]
+
+    def _window(self, batch: Batch, draft: Draft, chances: Chances) -> Window:
         """The prepared window for these rows: fewest rows, least context, chosen width."""
-        rows = min(w.rows for w in self._decoding if w.rows >= len(batch.rows))
+        rows = min(w.rows for w in self._chains if w.rows >= len(batch.rows))
+        chains = self._fitting(batch, [w for w in self._chains if w.rows == rows])
+        if not draft.in_tree:
+            return self._widths.choose(chains, chances)
+        trees = self._fitting(batch, [w for w in self._trees if w.rows >= len(batch.rows)])
+        return self._widths.choose([chains[0], *trees], chances)
+
+    def _fitting(self, batch: Batch, windows: Sequence[Window]) -> list[Window]:
+        """For each width the least context that the rows fit in, narrowest first."""
         reach = max(row.cursor for row in batch.rows)
         fitting: dict[int, Window] = {}
-        for window in self._decoding:  # spans grow, so the first that fits is the least
-            if window.rows == rows and min(reach + window.width, self.context) <= window.span:
+        for window in windows:  # spans grow, so the first that fits is the least
+            if min(reach + window.width, self.context) <= window.span:
                 fitting.setdefault(window.width, window)
-        return self._widths.choose([fitting[width] for width in sorted(fitting)], chances)
+        return [fitting[width] for width in sorted(fitting)]
 
 
 class _Clock:
@@ -174,7 +205,9 @@ def _round(window: Window, outcome: Outcome, counts: Ints) -> Round:
     stands = np.asarray(outcome.kept)
     kept = (counts < window.width).astype(np.int32) if window.feeds else stands
     guessed = np.zeros_like(counts) if window.feeds else counts
-    return Round(np.asarray(outcome.tokens), kept, stands, np.asarray(outcome.logprobs), guessed)
+    tokens, logprobs = np.asarray(outcome.tokens), np.asarray(outcome.logprobs)
+    likely = None if outcome.likely is None else np.asarray(outcome.likely)
+    return Round(tokens, kept, stands, logprobs, guessed, likely)
 
 
 def _hidden(idle: int, batch: Batch, window: Window, ran: Ran, draft: Draft, done: Round) -> Hidden:

@@ -8,13 +8,13 @@ from importlib.metadata import version
 import jax
 
 from galley.model.checkpoint import Checkpoint
+from galley.spec.driver import ModelDriver
 from galley.spec.plan import Plan
-from galley.spec.policy import DraftPolicy
 from galley.spec.selfcheck import Promise
 
 
 def details(
-    checkpoint: Checkpoint, plan: Plan, policy: DraftPolicy, promise: Promise
+    checkpoint: Checkpoint, plan: Plan, driver: ModelDriver, promise: Promise
 ) -> dict[str, object]:
     """What the fingerprint is made of, ready for JSON."""
     return {
@@ -28,8 +28,8 @@ def details(
         "context": plan.context,
         "block": plan.layout.block,
         "windows": [window.text() for window in plan.windows],
-        "verifier": "match",
-        "policy": {"name": policy.name, "width": policy.width},
+        "policy": driver.policy.describe(),
+        "verifier": driver.state.verifier.name,
         "same_tokens": not promise.broken,
     }
 

@@ -14,6 +14,7 @@ from jax.typing import DTypeLike
 from galley.model import cache, weights
 from galley.model.cache import Layout
 from galley.model.config import ModelConfig
+from galley.spec.tree import Tree
 from galley.spec.window import Window
 
 GIB = 2**30
@@ -83,6 +84,21 @@ class Plan:
     weight_bytes: int
     cache_bytes: int
 
+    @property
+    def feeding(self) -> list[Window]:
+        """Windows that feed prompts."""
+        return [window for window in self.windows if window.feeds]
+
+    @property
+    def chains(self) -> list[Window]:
+        """Windows that verify guesses which follow each other."""
+        return [window for window in self.windows if not window.feeds and not window.paths]
+
+    @property
+    def trees(self) -> list[Window]:
+        """Windows that verify trees of guesses."""
+        return [window for window in self.windows if window.paths]
+
     def lines(self) -> Iterator[tuple[str, str]]:
         """What was decided, for people: name and value."""
         yield "device", f"{self.device.platform}: {self.device.kind}"
@@ -97,8 +113,16 @@ class Plan:
         yield "windows", f"{len(self.windows)} shapes of rows, width and context to prepare"
 
 
-def fit(config: ModelConfig, dtype: DTypeLike, device: Device, draft_width: int) -> Plan:
+def fit(
+    config: ModelConfig,
+    dtype: DTypeLike,
+    device: Device,
+    draft_width: int,
+    tree: Tree | None = None,
+) -> Plan:
     """The plan for a model on a device with a policy that guesses up to `draft_width` tokens.
+
+    With a `tree` there are windows for it too.
 
     Raises PlanError when weights and one row of a single block do not fit.
     """
@@ -115,7 +139,7 @@ def fit(config: ModelConfig, dtype: DTypeLike, device: Device, draft_width: int)
         rows=rows,
         context=context,
         layout=cache.layout_for(device.platform, dtype, blocks, ladder.block),
-        windows=tuple(_windows(ladder, decode, context)),
+        windows=(*_windows(ladder, decode, context), *_tree_windows(ladder, tree, context)),
         prompt_budget=max(rows * width for rows, width in ladder.prompts),
         weight_bytes=weight_bytes,
         cache_bytes=blocks * block_bytes,
@@ -165,6 +189,16 @@ def _useful(shape: tuple[int, int], shapes: list[tuple[int, int]], draft_width: 
     """Whether a policy of that width can fill more of the shape than of a narrower one."""
     narrower = [width for rows, width in shapes if rows == shape[0] and width < shape[1]]
     return max(narrower, default=0) <= draft_width
+
+
+def _tree_windows(ladder: Ladder, tree: Tree | None, context: int) -> Iterator[Window]:
+    if tree is None:
+        return
+    whole = -(-context // ladder.block) * ladder.block
+    paths = tree.arrays.paths.shape
+    for span in (*(s for s in ladder.spans if s < whole), whole):
+        if tree.width <= span:
+            yield Window(tree.rows, tree.width, span, False, *paths)
 
 
 def _windows(ladder: Ladder, decode: list[tuple[int, int]], context: int) -> Iterator[Window]:

@@ -5,11 +5,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from galley.spec.round import Batch, Draft, Guess, Opening, Round, RowView, no_guesses
+from galley.spec.tree import Tree
 
 if TYPE_CHECKING:
     from galley.model.entries import Progress
     from galley.spec.acceptance import Acceptance
     from galley.spec.device import DeviceState
+    from galley.spec.verify import Stream, Verifier
     from galley.spec.widths import Times
 
 
@@ -20,16 +22,27 @@ class Surroundings(NamedTuple):
     acceptance: "Acceptance"
     times: "Times"
 
+    @property
+    def verifier(self) -> "Verifier":
+        """Who tells which guesses stand."""
+        return self.state.verifier
+
 
 class Needs(NamedTuple):
-    """What a policy wants to find in `Round.hidden`; nothing costs nothing."""
+    """What a policy wants to find in a round; nothing costs nothing."""
 
     taps: tuple[int, ...] = ()  # the stream after that many layers of the model
     last: bool = False  # the stream after all layers
+    fed: bool = False  # nothing of the model's, but what was fed
+    likely: int = 0  # in `Round.likely`: so many of the likeliest ids after each position
 
     @property
     def any(self) -> bool:
-        return bool(self.taps) or self.last
+        """Whether it asks for `Round.hidden`."""
+        return bool(self.taps) or self.last or self.fed
+
+
+NOTHING = Needs()
 
 
 class DraftPolicy(ABC):
@@ -43,7 +56,9 @@ class DraftPolicy(ABC):
 
     name: str
     width: int  # the most tokens it ever guesses for a row
-    needs = Needs()
+    needs = NOTHING
+    tree: Tree | None = None  # how its guesses follow each other, if not as a chain
+    streams: "frozenset[Stream]" = frozenset({"fixed"})  # how it can draw its guesses
 
     def prepare(self, around: Surroundings, progress: "Progress | None" = None) -> None:  # noqa: B027
         """Start-up: the place to allocate on the device and to have programs compiled."""
@@ -55,6 +70,10 @@ class DraftPolicy(ABC):
     def propose(self, batch: Batch) -> Draft:
         """Guesses for the rows of `batch`, [n, <= width]."""
 
+    def expects(self, row: RowView) -> float:  # noqa: ARG002
+        """How many guesses are expected to stand, before they are made; by default any number."""
+        return float("inf")
+
     def observe(self, batch: Batch, done: Round) -> None:  # noqa: B027
         """What stood: `done.kept` new tokens, 0 while a prompt is fed.
 
@@ -63,6 +82,10 @@ class DraftPolicy(ABC):
 
     def close(self, row: RowView) -> None:  # noqa: B027
         """The row has ended; its seat may be another's next."""
+
+    def counters(self) -> Mapping[str, float]:
+        """What it counts for itself, by metric name."""
+        return {}
 
     def describe(self) -> Mapping[str, object]:
         """Its name and parameters, ready for JSON; they become part of the fingerprint."""

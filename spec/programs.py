@@ -9,18 +9,25 @@ from galley.model import cache as kv
 from galley.model.config import ModelConfig
 from galley.model.decoder import depth
 from galley.model.entries import Program, shape
+from galley.model.guess import LISTED
 from galley.model.weights import Weights
 from galley.spec import rows as seats
 from galley.spec.plan import Plan
 from galley.spec.policy import Needs
+from galley.spec.tree import TreeArrays
+from galley.spec.verify import REJECT, Verifier
 from galley.spec.window import (
+    Finish,
     Stream,
     Window,
     abstract_fed,
     abstract_guesses,
+    abstract_tree,
     begin_of,
+    compact_of,
     finish_of,
     finish_prompts_of,
+    finish_tree_of,
     last_of,
     layers_of,
 )
@@ -43,13 +50,15 @@ class Taps:
 class Programs:
     """What has to be compiled for a plan and a policy with these needs."""
 
-    def __init__(self, config: ModelConfig, weights: Weights, plan: Plan, needs: Needs) -> None:
+    def __init__(
+        self, config: ModelConfig, weights: Weights, plan: Plan, needs: Needs, verifier: Verifier
+    ) -> None:
         self.config = config
         self.plan = plan
         self.taps = Taps(needs.taps, config)
         self.table = -(-plan.context // plan.layout.block)
         self._weights = weights
-        self._needs = needs
+        self._made = Finish(verifier, needs.last, needs.likely)
 
     def all(self) -> Sequence[Program]:
         windows = self.plan.windows
@@ -68,6 +77,7 @@ class Programs:
             *begins,
             *(self._last(window) for window in feeding),
             *(self._layers(w, streams[positions(w)]) for w in windows),
+            *(self._compact(window) for window in decoding if window.paths),
         ]
 
     def abstract_rows(self) -> seats.Rows:
@@ -85,7 +95,12 @@ class Programs:
             shape=positions(window),
             reason="embeds tokens, finds blocks and angles",
             function=begin_of(self._weights, self.plan.layout, window),
-            arguments=(self._weights.ends.shapes, self.abstract_rows(), abstract_guesses(window)),
+            arguments=(
+                self._weights.ends.shapes,
+                self.abstract_rows(),
+                abstract_guesses(window),
+                *_trees(window),
+            ),
         )
 
     def _layers(self, window: Window, stream: Stream) -> Program:
@@ -108,14 +123,33 @@ class Programs:
 
     def _finish(self, window: Window) -> Program:
         x = self.stream(window.rows, window.width)
-        guesses = abstract_guesses(window)
+        guesses = abstract_guesses(window, LISTED if self._made.verifier == REJECT else 0)
+        finish = finish_tree_of if window.paths else finish_of
         return Program(
             name="finish",
             shape=positions(window),
             reason="picks tokens and keeps what is right",
-            function=finish_of(self._weights, window, self._needs.last),
-            arguments=(self._weights.ends.shapes, self.abstract_rows(), x, guesses),
+            function=finish(self._weights, window, self._made),
+            arguments=(
+                self._weights.ends.shapes,
+                self.abstract_rows(),
+                x,
+                guesses,
+                *_trees(window),
+            ),
             donate=(1,),
+        )
+
+    def _compact(self, window: Window) -> Program:
+        pools = kv.abstract(self.config, self.plan.layout)[: depth(self.config)]
+        one, way = (shape((window.rows,), np.int32), shape((window.rows, window.deep), np.int32))
+        return Program(
+            name="compact",
+            shape=positions(window),
+            reason="moves the way of a tree that stands to where a chain would lie",
+            function=compact_of(self.plan.layout),
+            arguments=(pools, self.abstract_rows(), one, way, one),
+            donate=(0,),
         )
 
     def _finish_prompts(self, rows: int) -> Program:
@@ -146,7 +180,12 @@ class Programs:
 
 def positions(window: Window) -> str:
     """What all spans of a window have in common."""
-    return f"{window.rows} x {window.width}"
+    return window.shape()
+
+
+def _trees(window: Window) -> tuple[TreeArrays, ...]:
+    """The argument that windows of trees have beside those of the others."""
+    return (abstract_tree(window),) if window.paths else ()
 
 
 def key(name: str, shape: str) -> str:

@@ -49,12 +49,20 @@ class Batch(NamedTuple):
     rows: Sequence[RowView]
 
 
+class Drawn(NamedTuple):
+    """What guesses were drawn from by chance: token ids and their probabilities, 0 for none."""
+
+    ids: Ints  # [..., K, n]
+    chances: Floats  # [..., K, n]; all 0 for a guess that was not drawn by chance
+
+
 class Guess(NamedTuple):
     """What a policy guesses for one row: the tokens that follow its last one, none at the least."""
 
     tokens: Sequence[int] = ()
     grades: int | Sequence[int] = 0  # of every token, or of each; see `Draft`
     source: str = ""  # who guessed
+    odds: Drawn | None = None  # what they were drawn from, for the verifier that rejects
 
 
 class Draft(NamedTuple):
@@ -69,11 +77,19 @@ class Draft(NamedTuple):
     counts: Ints  # [n]
     grades: Ints  # [n, K]
     sources: Sequence[str]  # n: who guessed
+    odds: Drawn | None = None
+    in_tree: bool = False  # the guesses are the nodes of the policy's tree
 
     @property
     def width(self) -> int:
         """The most guesses any row has."""
         return int(self.counts.max(initial=0))
+
+    def guess(self, place: int) -> Guess:
+        """The guesses of one row."""
+        count = int(self.counts[place])
+        tokens, grades = self.tokens[place, :count].tolist(), self.grades[place, :count].tolist()
+        return Guess(tokens, grades, self.sources[place])
 
     @classmethod
     def of(cls, guesses: Sequence[Guess], width: int) -> "Draft":
@@ -86,7 +102,23 @@ class Draft(NamedTuple):
             each = guess.grades
             grades[place, :count] = each if isinstance(each, int) else each[:count]
             counts[place] = count
-        return cls(tokens, counts, grades, tuple(guess.source for guess in guesses))
+        sources = tuple(guess.source for guess in guesses)
+        return cls(tokens, counts, grades, sources, _odds([g.odds for g in guesses], width))
+
+
+def _odds(each: Sequence[Drawn | None], width: int) -> Drawn | None:
+    """The odds of some rows, side by side; None when no row has any."""
+    listed = max((odds.ids.shape[-1] for odds in each if odds is not None), default=0)
+    if not listed:
+        return None
+    ids = np.zeros((len(each), width, listed), np.int32)
+    chances = np.zeros(ids.shape, np.float32)
+    for place, odds in enumerate(each):
+        if odds is not None:
+            count, own = min(width, odds.ids.shape[0]), odds.ids.shape[1]
+            ids[place, :count, :own] = odds.ids[:count]
+            chances[place, :count, :own] = odds.chances[:count]
+    return Drawn(ids, chances)
 
 
 def no_guesses(rows: int) -> Draft:
@@ -116,6 +148,7 @@ class Round(NamedTuple):
     fed: Ints  # [n] positions that are in the cache now and were not before
     logprobs: Floats  # [n, W] of `tokens` under the unfiltered model
     guessed: Ints  # [n] guesses that were verified
+    likely: Ints | None = None  # [n, W, k] where the policy needs it: ids after each position fed
     hidden: Hidden | None = None  # where the policy needs it; rows as in the batch, then idle ones
 
 

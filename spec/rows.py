@@ -62,6 +62,12 @@ def opened(opening: Opening, table: int) -> Rows:
     return Rows(*values)
 
 
+def of_seats(rows: Rows, seat: jax.Array) -> Rows:
+    """The state of the rows in some seats; an idle row reads the last seat's. Traced."""
+    mine: Rows = jax.tree.map(lambda x: x.at[seat].get(mode="clip"), rows)
+    return mine
+
+
 def seat(rows: Rows, number: jax.Array, new: Rows) -> Rows:
     """Writes one seat; traced."""
     written: Rows = jax.tree.map(lambda every, one: every.at[number].set(one), rows, new)

@@ -41,26 +41,27 @@ def check(driver: ModelDriver) -> Promise:
     probe = _Probe(driver)
     broken = []
     checked = 0
-    for window in sorted(driver.state.plan.windows, key=lambda w: (w.span, w.rows * w.width)):
+    plan = driver.state.plan
+    for window in sorted((*plan.chains, *plan.feeding), key=lambda w: (w.span, w.rows * w.width)):
         if checked >= LEAST and time.perf_counter() > end:
             break
         checked += 1
         if not probe.agrees(window):
             broken.append(("prompt " if window.feeds else "decode ") + window.text())
-    return Promise(checked, len(driver.state.plan.windows), tuple(broken))
+    return Promise(checked, len(plan.windows), tuple(broken))
 
 
 class _Probe:
     """A prompt and the answer that the narrowest windows gave to it."""
 
     def __init__(self, driver: ModelDriver) -> None:
-        windows = driver.state.plan.windows
+        plan = driver.state.plan
         self.driver = driver
-        self.feed = min((w for w in windows if w.feeds), key=_size)
-        self.plain = min((w for w in windows if not w.feeds), key=_size)
+        self.feed = min(plan.feeding, key=_size)
+        self.plain = min(plan.chains, key=_size)
         self.length = min(PROMPT, driver.context // 2)
         self.prompt = [(7919 * place) % driver.config.vocab_size for place in range(self.length)]
-        width = max(w.width for w in windows if not w.feeds)
+        width = max(window.width for window in plan.chains)
         self._feed(self.feed)
         self.tokens, self.logprobs = self._answer(min(width, driver.context - self.length))
 

@@ -108,6 +108,7 @@ class Trace:
                 row=self._rows[opening.seat],
                 prompt=opening.prompt,
                 cached=opening.cached,
+                end=opening.end,
                 seed=opening.seed,
                 temperature=opening.temperature,
                 top_k=opening.top_k,
@@ -168,6 +169,7 @@ class Trace:
                 draft=said.draft,
                 grades=said.grades,
                 verified=verified,
+                in_tree=draft.in_tree,
                 kept=tokens[:kept],
                 shadow=shadow,
             )

@@ -9,12 +9,14 @@ Chances = Sequence[Sequence[float]]  # for each row and guess: that it stands, g
 
 
 class Times:
-    """Seconds of a round in each window, as decaying averages."""
+    """Seconds of a round in each window, and tokens a second, as decaying averages."""
 
     DECAY = 0.1
+    PACE_DECAY = 0.02
 
     def __init__(self) -> None:
         self._seconds: dict[Window, float] = {}
+        self._kept: dict[int, tuple[float, float]] = {}  # by rows of the window: tokens, seconds
 
     def observe(self, window: Window, seconds: float) -> None:
         """A round took `seconds`. One that took far longer than the others counts for less."""
@@ -29,6 +31,25 @@ class Times:
             return 1.0
         near = min(self._seconds, key=lambda w: abs(_work(w) - _work(window)))
         return self._seconds[near] * _work(window) / _work(near)
+
+    def keep(self, rows: int, tokens: int, seconds: float) -> None:
+        """A whole round in a window of `rows` kept `tokens`."""
+        old = self._kept.get(rows, (0.0, 0.0))
+        fresh = 1 - self.PACE_DECAY
+        self._kept[rows] = (old[0] * fresh + tokens, old[1] * fresh + seconds)
+
+    def pace(self, rows: int) -> float | None:
+        """Tokens a second that windows of so many rows keep lately; None before the first."""
+        tokens, seconds = self._kept.get(rows, (0.0, 0.0))
+        return tokens / seconds if seconds else None
+
+    def slope(self, windows: Sequence[Window]) -> float:
+        """Seconds that one more position of each row costs, over windows of as many rows."""
+        span = min(window.span for window in windows)
+        near = sorted((w for w in windows if w.span == span), key=lambda w: w.width)
+        low, high = near[0], near[-1]
+        wider = max(high.width - low.width, 1)
+        return max(self.of(high) - self.of(low), 0.0) / wider
 
 
 class Widths:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from galley.api.commands.answers import Measure, Painted, Plain
 from galley.api.commands.errors import CannotRun
 from galley.api.commands.loading import load
-from galley.api.commands.options import MODEL_HELP, add_engine
+from galley.api.commands.options import MODEL_HELP, add_engine, add_rounds
 from galley.api.commands.progress import screen, watch
 from galley.sched.job import Sampling
 
@@ -28,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _add_sampling(parser)
     add_engine(parser)
+    add_rounds(parser)
 
 
 def _add_sampling(parser: argparse.ArgumentParser) -> None:

@@ -27,7 +27,7 @@ def cache_folder(args: argparse.Namespace) -> Path:
 
 
 def load(args: argparse.Namespace, watch: Watch) -> "Engine":
-    """An engine for the options of `options.add_engine` and `model`."""
+    """An engine for `model` and the options of `options.add_engine` and `options.add_rounds`."""
     from galley.engine import Engine  # jax takes seconds to import; help must not wait for it
 
     cache = cache_folder(args)
@@ -36,6 +36,10 @@ def load(args: argparse.Namespace, watch: Watch) -> "Engine":
         model,
         dtype=args.dtype,
         policy=args.policy,
+        verifier=args.verifier,
+        widths=args.widths,
+        shadow=args.shadow,
+        trace=args.trace,
         compiled=_compiled_folder(cache),
         progress=watch.tell,
     )

@@ -14,14 +14,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints the plan; raises what reading a checkpoint raises, and PlanError."""
+    """Prints the plan; raises what reading a checkpoint raises, PlanError and BadPolicy."""
     from galley.model import checkpoint, hub  # jax takes seconds to import
     from galley.spec import plan, policies
 
     with watch(screen()) as progress:
         model = locate(args.model, cache_folder(args), progress)
     source = checkpoint.read(hub.resolve(model))
-    width = policies.make(args.policy).width
-    sizes = plan.fit(source.config, args.dtype, plan.this_device(), width)
+    drafts = policies.make(args.policy, policies.Target(source, args.dtype))
+    device = plan.this_device()
+    sizes = plan.fit(source.config, args.dtype, device, drafts.width, drafts.tree)
     print(table([("model", source.name), *sizes.lines()]))
     return 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from galley.api.commands.loading import load, table
-from galley.api.commands.options import MODEL_HELP, add_engine
+from galley.api.commands.options import MODEL_HELP, add_engine, add_rounds
 from galley.api.commands.progress import screen, watch
 from galley.api.service import Health, Service
 from galley.sched.job import Job
@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--port", type=port, default=8000, help="0 is any free one (default: 8000)")
     group.add_argument("--name", help="what clients call the model (default: its own name)")
     add_engine(parser)
+    add_rounds(parser)
 
 
 def port(text: str) -> int:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from galley.model import checkpoint, hub, weights
 from galley.model.checkpoint import Checkpoint
@@ -18,8 +18,13 @@ from galley.spec import fingerprint, plan, policies, selfcheck
 from galley.spec.device import DeviceState
 from galley.spec.driver import ModelDriver
 from galley.spec.plan import Device, Plan
+from galley.spec.policies import Target
 from galley.spec.policy import DraftPolicy
+from galley.spec.round import Batch, Draft
 from galley.spec.selfcheck import Promise
+from galley.spec.shadow import Shadow
+from galley.spec.trace import Trace
+from galley.spec.verify import VERIFIERS
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
 
@@ -39,15 +44,20 @@ class Engine:
         entries: Entries,
         tokenizer: Tokenizer,
         promise: Promise,
+        trace: Trace | None = None,
     ) -> None:
         self.checkpoint = source
         self.plan = plan
         self.entries = entries
         self.tokenizer = tokenizer
         self.promise = promise
-        self.details = fingerprint.details(source, plan, driver.policy, promise)
+        self.details = fingerprint.details(source, plan, driver, promise)
         self.fingerprint = fingerprint.digest(self.details)
         self._driver = driver
+        self._trace = trace
+        if trace is not None:
+            trace.start(self.fingerprint, self.details)
+            driver.watcher = trace
         loop = Loop(driver, tokenizer, frozenset(source.config.eos))
         self.scheduler = Scheduler(loop, source.config.vocab_size)
         self.scheduler.start()
@@ -58,31 +68,45 @@ class Engine:
         model: str | Path,
         *,
         dtype: str = "bfloat16",
-        policy: str | DraftPolicy = "copy",
+        policy: str | DraftPolicy = "best",
+        verifier: Literal["match", "reject"] = "match",
+        widths: Literal["measured", "widest"] = "measured",
+        shadow: str | DraftPolicy | None = None,
+        trace: Path | None = None,
         device: Device | None = None,
         compiled: Path | None = None,
         progress: Progress = quiet,
     ) -> Self:
         """Reads a model, plans, compiles every program it will run and checks the promise.
 
-        `model` is a path or "org/name"; `dtype` "bfloat16" or "float32"; `policy` a name from
-        `galley.spec.policies` or a policy of your own; `device` overrides what the plan is fitted
-        to; `compiled` is a folder that keeps compiled programs between processes.
+        `model` is a path or "org/name"; `dtype` "bfloat16" or "float32"; `policy` what
+        `galley.spec.policies.make` takes, or a policy of your own. `verifier` "match" gives the
+        same tokens whatever was guessed, "reject" the same law. `widths` "widest" always
+        verifies the whole draft, "measured" as much of it as pays. `shadow` is a policy that is
+        heard and not used; `trace` a file that every round is written to. `device` overrides what
+        the plan is fitted to; `compiled` is a folder that keeps compiled programs between
+        processes.
 
-        Raises BadCheckpoint, UnsupportedModel, ModelNotFound or PlanError, each with a sentence.
+        Raises BadCheckpoint, UnsupportedModel, ModelNotFound, PlanError, BadPolicy or TraceError,
+        each with a sentence.
         """
         if compiled is not None:
             keep_compiled(compiled)
         source = checkpoint.read(hub.resolve(str(model)))
-        drafts = policies.make(policy) if isinstance(policy, str) else policy
-        sizes = plan.fit(source.config, dtype, device or plan.this_device(), drafts.width)
+        drafts = _policy(policy, shadow, Target(source, dtype, verifier))
+        notes = None if trace is None else Trace(trace, _aside(drafts))
+        sizes = plan.fit(
+            source.config, dtype, device or plan.this_device(), drafts.width, drafts.tree
+        )
         entries = Entries(sizes.device.threads, sizes.device.platform)
         placed = weights.load(source, dtype, lambda n, of: progress("loading weights", n, of))
-        state = DeviceState(source.config, placed, sizes, entries, drafts.needs)
-        driver = ModelDriver(state, drafts)
+        state = DeviceState(
+            source.config, placed, sizes, entries, drafts.needs, VERIFIERS[verifier]
+        )
+        driver = ModelDriver(state, drafts, widths)
         driver.prepare(lambda n, of: progress("preparing entries", n, of))
         promise = selfcheck.check(driver)
-        return cls(source, sizes, driver, entries, Tokenizer(source.tokenizer), promise)
+        return cls(source, sizes, driver, entries, Tokenizer(source.tokenizer), promise, notes)
 
     def open(self, prompt: str | Sequence[int], sampling: Sampling | None = None) -> "Stream":
         """Starts an answer. Raises JobRefused for a prompt that can never run."""
@@ -104,12 +128,15 @@ class Engine:
             "engine_compiles": float(self.entries.compiles),
             "engine_entries": float(len(self.entries.prepared)),
         }
-        return {**self.scheduler.snapshot(), **spent, **compiled}
+        guessed = self._driver.policy.counters()
+        return {**self.scheduler.snapshot(), **spent, **compiled, **guessed}
 
     def close(self) -> None:
         """Ends unfinished answers with an error and frees the thread."""
         self.scheduler.close()
         self.entries.close()
+        if self._trace is not None:
+            self._trace.close()
 
     def __enter__(self) -> Self:
         return self
@@ -121,6 +148,22 @@ class Engine:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _policy(
+    policy: str | DraftPolicy, shadow: str | DraftPolicy | None, target: Target
+) -> DraftPolicy:
+    """Who guesses, with who is only heard."""
+
+    def made(asked: str | DraftPolicy) -> DraftPolicy:
+        return policies.make(asked, target) if isinstance(asked, str) else asked
+
+    return made(policy) if shadow is None else Shadow(made(policy), made(shadow))
+
+
+def _aside(policy: DraftPolicy) -> Callable[[Batch], Draft | None]:
+    """What a trace asks for the guesses of who is only heard."""
+    return policy.said if isinstance(policy, Shadow) else lambda _: None
 
 
 class Stream:

@@ -59,7 +59,7 @@ def test_o28_drafts_of_every_length_compile_nothing(load: Load) -> None:
 def test_the_fingerprint_tells_policies_and_numbers_apart(load: Load) -> None:
     engines = [load("none"), load("copy"), load("none", "float32")]
     assert len({engine.fingerprint for engine in engines}) == 3
-    assert engines[1].details["policy"] == {"name": "copy", "width": 7}
+    assert engines[1].details["policy"] == {"name": "copy", "width": 7, "shortest": 2, "longest": 6}
 
 
 def test_o21_a_fault_of_the_device_ends_answers_with_the_reason(

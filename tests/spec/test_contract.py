@@ -11,19 +11,31 @@ from pathlib import Path
 from typing import Any
 
 import fakes_tokens
+import numpy as np
 import pytest
+from fakes_drafters import random_head
 from fakes_driver import Answer, assert_nothing_is_held, job
 from fakes_policies import AlwaysWrong, Answers, Lengths, Oracle, Reader, Sometimes
 
 from galley.model import checkpoint, weights
+from galley.model.checkpoint import Checkpoint
 from galley.model.entries import Entries
+from galley.model.weights import Weights
 from galley.sched.job import Job
 from galley.sched.loop import Loop
 from galley.spec import plan, policies
+from galley.spec.best import Best
+from galley.spec.copies import Copies
 from galley.spec.device import DeviceState
+from galley.spec.draft_model import DraftModel
 from galley.spec.driver import ModelDriver
+from galley.spec.eagle import EagleHead
+from galley.spec.medusa import MedusaHeads
 from galley.spec.plan import Device
-from galley.spec.policy import DraftPolicy, Silent
+from galley.spec.policy import DraftPolicy, Needs, Silent, Surroundings
+from galley.spec.recycle import LIKELY, TREE
+from galley.spec.round import Opening
+from galley.spec.trace import Untraced
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -82,17 +94,29 @@ class Bench:
 
     def __init__(self, model: Path, device: Device) -> None:
         source = checkpoint.read(model)
-        sizes = plan.fit(source.config, "bfloat16", device, draft_width=7)
+        sizes = plan.fit(source.config, "bfloat16", device, draft_width=7, tree=TREE)
         self.entries = Entries(device.threads, device.platform)
         placed = weights.load(source, "bfloat16")
-        state = DeviceState(source.config, placed, sizes, self.entries)
+        taps = tuple(range(1, source.config.num_layers + 1))
+        needs = Needs(taps=taps, last=True, fed=True, likely=LIKELY)
+        state = DeviceState(source.config, placed, sizes, self.entries, needs)
         self.driver = ModelDriver(state, Silent())
         self.driver.prepare()
+        self.on_device = on_device(source, placed)
+        around = Surroundings(state, self.driver.acceptance, self.driver.times)
+        for policy in self.on_device.values():
+            policy.prepare(around)
         self.compiles = self.entries.compiles
         self.silent = self.run(Silent(), alone)
         self.tokens: Answers = {
             tuple(prompt): said.tokens for prompt, said in zip(prompts(), self.silent, strict=True)
         }
+
+    def policy(self, name: str) -> DraftPolicy:
+        """The policy of that name; those on the device are made once."""
+        if name in self.on_device:
+            return self.on_device[name]
+        return POLICIES[name](self.tokens)
 
     def run(self, policy: DraftPolicy, arrange: Arrangement, times: int = 1) -> list[Said]:
         """What all jobs are answered the last time, the prompts being known from the others."""
@@ -103,6 +127,31 @@ class Bench:
             arrange(loop, [asked for asked, _ in pairs])
             assert_nothing_is_held(loop)
         return [Said(heard.tokens, heard.logprobs, heard.text, heard.finish) for _, heard in pairs]
+
+    def cache_after(self, policy: DraftPolicy, prompt: list[int], tokens: int) -> np.ndarray:
+        """Keys and values of all layers after a greedy answer, for the positions it filled."""
+        seen: list[Opening] = []
+        self.driver.policy = policy
+        loop = Loop(self.driver, fakes_tokens.byte_level(), frozenset())
+        self.driver.watcher = Openings(seen)
+        asked, _ = job(prompt, max_tokens=tokens)
+        batched(loop, [asked])
+        self.driver.watcher = Untraced()
+        (opening,) = seen
+        pools = [np.asarray(pool) for stack in self.driver.state._pools for pool in stack]
+        blocks = np.stack([pool[list(opening.table)] for pool in pools])  # [L, blocks, 2kv, 32, n]
+        rows = blocks.swapaxes(2, 3).reshape(len(pools), -1, *blocks.shape[2:3], blocks.shape[4])
+        return rows[:, : len(prompt) + tokens - 1]
+
+
+class Openings(Untraced):
+    """Notes which rows open."""
+
+    def __init__(self, seen: list[Opening]) -> None:
+        self._seen = seen
+
+    def opened(self, opening: Opening) -> None:
+        self._seen.append(opening)
 
 
 def prompts() -> Iterator[list[int]]:
@@ -117,6 +166,17 @@ def jobs() -> list[tuple[Job, Answer]]:
         job(prompt, max_tokens=TOKENS, **sampling)
         for prompt, sampling in zip(prompts(), samplings, strict=True)
     ]
+
+
+def on_device(source: Checkpoint, placed: Weights) -> dict[str, DraftPolicy]:
+    """Policies that have programs of their own."""
+    eagle = EagleHead(random_head(source.config, "eagle"))
+    return {
+        "eagle": eagle,
+        "medusa": MedusaHeads(random_head(source.config, "medusa")),
+        "model": DraftModel(placed, source.digest),
+        "best": Best([Copies(), eagle]),
+    }
 
 
 def unknowing(make: Callable[[], DraftPolicy]) -> Callable[[Answers], DraftPolicy]:
@@ -141,23 +201,25 @@ def bench(tiny: Path, device: Device) -> Iterator[Bench]:
     made.entries.close()
 
 
+ON_DEVICE = ("eagle", "medusa", "model", "best")
+
+
 @pytest.mark.parametrize("times", [1, 2], ids=["cold", "warm"])
 @pytest.mark.parametrize("arrange", ARRANGEMENTS)
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", [*POLICIES, *ON_DEVICE])
 def test_every_policy_gives_the_tokens_and_the_bits_of_silence(
     name: str, arrange: Arrangement, times: int, bench: Bench
 ) -> None:
-    policy = POLICIES[name](bench.tokens)
-    assert bench.run(policy, arrange, times) == bench.silent
+    assert bench.run(bench.policy(name), arrange, times) == bench.silent
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", [*POLICIES, *ON_DEVICE])
 def test_no_policy_makes_the_engine_compile(name: str, bench: Bench) -> None:
-    bench.run(POLICIES[name](bench.tokens), staggered)
+    bench.run(bench.policy(name), staggered)
     assert bench.entries.compiles == bench.compiles
 
 
-@pytest.mark.parametrize("name", policies.POLICIES)
+@pytest.mark.parametrize("name", ["none", "copy"])
 def test_when_all_rows_have_ended_a_policy_remembers_nothing(name: str, bench: Bench) -> None:
     policy = policies.make(name)
     before = copy.deepcopy(vars(policy))
@@ -185,3 +247,18 @@ def test_right_guesses_save_rounds_and_wrong_ones_cost_none(bench: Bench) -> Non
 def test_the_answers_to_compare_are_not_all_the_same(bench: Bench) -> None:
     assert len({tuple(said.tokens) for said in bench.silent}) == len(bench.silent)
     assert all(len(set(said.tokens)) > 1 for said in bench.silent)
+
+
+@pytest.mark.parametrize("name", ["recycle", "best", "wrong", "sometimes right"])
+def test_after_every_round_the_cache_is_that_of_a_prompt_of_the_same_tokens(
+    name: str, bench: Bench
+) -> None:
+    """Rejected guesses, trees and what is moved after them leave nothing behind."""
+    policy = AlwaysWrong(bench.tokens) if name == "wrong" else bench.policy(name)
+    for place in (1, 3):
+        prompt = list(prompts())[place]
+        bench.run(bench.policy("recycle"), alone)  # it learns, and leaves other keys behind
+        decoded = bench.cache_after(policy, prompt, TOKENS)
+        answer = bench.tokens[tuple(prompt)]
+        fed = bench.cache_after(Silent(), [*prompt, *answer[:-1]], 1)
+        np.testing.assert_array_equal(decoded, fed)

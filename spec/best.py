@@ -1,0 +1,148 @@
+"""Several policies at once: each row takes the guess that is expected to keep most tokens.
+
+Policies that live on the host cost microseconds and are asked first. One that needs the device is
+asked for the rows where it is expected to keep more than they do, and rests while it does not earn
+the time it takes.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from galley.spec.acceptance import survivals
+from galley.spec.policy import NOTHING, DraftPolicy, Surroundings
+from galley.spec.round import Batch, Draft, Guess, Opening, Round, RowView
+from galley.spec.shift import Shift
+
+if TYPE_CHECKING:
+    from galley.model.entries import Progress
+
+
+class Best(DraftPolicy):
+    """Chooses row by row among `members`; at most one of them may need the device.
+
+    Raises ValueError when two do, and for one that guesses trees.
+    """
+
+    def __init__(self, members: Sequence[DraftPolicy]) -> None:
+        self.members = tuple(members)
+        self.name = "best" if len(members) > 1 else members[0].name
+        self.width = max(member.width for member in members)
+        self._cheap = [member for member in members if not member.needs.any]
+        if trees := [member.name for member in members if member.tree is not None]:
+            raise ValueError(f"{trees[0]} guesses trees, and is used alone")
+        dear = [member for member in members if member.needs.any]
+        if len(dear) > 1:
+            names = " and ".join(member.name for member in dear)
+            raise ValueError(f"{names} both run on the device; choose one of them")
+        self._dear = Dear(dear[0]) if dear else None
+        self.needs = dear[0].needs if dear else NOTHING
+        self.streams = dear[0].streams if dear else frozenset({"fixed"})
+
+    def describe(self) -> Mapping[str, object]:
+        return {**super().describe(), "members": [member.describe() for member in self.members]}
+
+    def prepare(self, around: Surroundings, progress: "Progress | None" = None) -> None:
+        self._around = around
+        for member in self.members:
+            member.prepare(around, progress)
+        if self._dear is not None:
+            self._dear.prepare(around)
+
+    def open(self, opening: Opening) -> None:
+        for member in self.members:
+            member.open(opening)
+
+    def close(self, row: RowView) -> None:
+        for member in self.members:
+            member.close(row)
+
+    def propose(self, batch: Batch) -> Draft:
+        guesses = [Guess()] * len(batch.rows)
+        for member in self._cheap:
+            self._improve(guesses, range(len(guesses)), member.propose(batch))
+        if self._dear is not None and self._dear.begins(batch):
+            self._ask(self._dear, batch, guesses)
+        return Draft.of(guesses, self.width)
+
+    def observe(self, batch: Batch, done: Round) -> None:
+        for member in self._cheap:
+            member.observe(batch, done)
+        if self._dear is not None:
+            self._dear.observe(batch, done)
+
+    def _ask(self, dear: "Dear", batch: Batch, guesses: list[Guess]) -> None:
+        """Lets the dear one guess for the rows where it is expected to keep more."""
+        cheap = max(len(guess.tokens) for guess in guesses)
+        places = [
+            place
+            for place, row in enumerate(batch.rows)
+            if dear.policy.expects(row) > self._expected(guesses[place])
+        ]
+        if places:
+            rows = [batch.rows[place] for place in places]
+            self._improve(guesses, places, dear.policy.propose(Batch(batch.lane, rows)))
+        dear.ends(guesses, cheap)
+
+    def _improve(self, guesses: list[Guess], places: Sequence[int], draft: Draft) -> None:
+        """Takes the draft's guesses, for the rows at `places`, where they are better."""
+        for at, place in enumerate(places):
+            other = draft.guess(at)
+            if self._expected(other) > self._expected(guesses[place]):
+                guesses[place] = other
+
+    def _expected(self, guess: Guess) -> float:
+        """Guesses that are expected to stand."""
+        grades = guess.grades
+        each = [grades] * len(guess.tokens) if isinstance(grades, int) else grades
+        return sum(survivals(self._around.acceptance.chances(guess.source, each)))
+
+
+class Dear:
+    """A policy that needs the device, and the account of what it earns."""
+
+    def __init__(self, policy: DraftPolicy) -> None:
+        self.policy = policy
+        self._shift = Shift()
+        self._room = 0  # rows that the newest decoding round had room for
+        self._working = True
+        self._seconds = 0.0  # it took since its last account
+        self._mine: list[bool] = []  # of the rows of this round: whether it guesses for them
+
+    def prepare(self, around: Surroundings) -> None:
+        self._times = around.times
+        self._windows = around.state.plan.chains
+
+    def begins(self, batch: Batch) -> bool:
+        """Whether it works in this round."""
+        self._room = min(w.rows for w in self._windows if w.rows >= len(batch.rows))
+        self._working = self._shift.working(self._room)
+        self._mine = [False] * len(batch.rows)
+        self._clock = time.perf_counter()
+        if not self._working:
+            self._shift.rest(self._room)
+        return self._working
+
+    def ends(self, guesses: Sequence[Guess], cheap: int) -> None:
+        """It has guessed; without it no row would have had more than `cheap` guesses."""
+        self._mine = [guess.source == self.policy.name for guess in guesses]
+        longest = max(len(guess.tokens) for guess in guesses)
+        windows = [w for w in self._windows if w.rows == self._room]
+        widening = self._times.slope(windows) * max(longest - cheap, 0)
+        self._seconds += time.perf_counter() - self._clock + widening
+
+    def observe(self, batch: Batch, done: Round) -> None:
+        """Shows it the round, unless it rests."""
+        if not self._working:
+            return
+        start = time.perf_counter()
+        self.policy.observe(batch, done)
+        if batch.lane.feeds:  # a prompt is fed once; that is not what is judged
+            return
+        self._seconds += time.perf_counter() - start
+        columns = (self._mine, done.guessed.tolist(), done.kept.tolist())
+        stood = [
+            min(guessed, kept - 1) for mine, guessed, kept in zip(*columns, strict=True) if mine
+        ]
+        self._shift.settle(self._room, sum(stood), self._seconds, self._times.pace(self._room))
+        self._seconds = 0.0
