@@ -93,6 +93,7 @@ class Job:
     prompt: Sequence[int]
     sampling: Sampling
     deliver: Callable[[Event], None]
+    namespace: str = ""  # nothing of a job's text reaches jobs of another one
     number: int = field(default_factory=lambda: next(_numbers))
     seed: int = field(init=False)  # the one asked for, or one drawn for this job
 

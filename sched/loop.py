@@ -91,7 +91,9 @@ class Loop:
             job = self._waiting[0]
             limit = answer_limit(job, self.driver.context)
             end = len(job.prompt) + limit - 1  # the last token of an answer is never fed
-            reservation = self._prefix.reserve(job.prompt, -(-end // self.driver.block))
+            reservation = self._prefix.reserve(
+                job.prompt, -(-end // self.driver.block), job.namespace
+            )
             if reservation is None:
                 return
             self._waiting.popleft()
@@ -149,7 +151,7 @@ class Loop:
     def _close(self, row: Row) -> None:
         """Registers the prompt that is in the cache and frees the seat and the blocks."""
         table = row.reservation.table
-        self._prefix.register(row.filled_prompt(), table)
+        self._prefix.register(row.filled_prompt(), table, row.job.namespace)
         self._prefix.release(table)
         self.driver.close(row)
         self._rows.remove(row)
@@ -192,6 +194,7 @@ def _opening(row: Row, end: int) -> Opening:
         top_k=sampling.top_k,
         top_p=sampling.top_p,
         min_p=sampling.min_p,
+        namespace=row.job.namespace,
     )
 
 

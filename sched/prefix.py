@@ -14,7 +14,7 @@ class Link(NamedTuple):
     parent outlives its children, so the number cannot come to mean something else.
     """
 
-    namespace: bytes
+    namespace: str
     parent: int | None  # the block before it; None for the first of a prompt
     tokens: bytes  # as bytes, whose hash is salted: callers cannot choose prompts that collide
 
@@ -47,7 +47,7 @@ class PrefixCache:
         """How many blocks can be found, used or idle."""
         return len(self._found)
 
-    def match(self, tokens: Sequence[int], namespace: bytes = b"") -> list[int]:
+    def match(self, tokens: Sequence[int], namespace: str = "") -> list[int]:
         """The longest run of cached blocks the prompt begins with, referenced for the caller.
 
         The last token is never among them: the row has to compute it to go on from there.
@@ -59,7 +59,7 @@ class PrefixCache:
         return found
 
     def reserve(
-        self, tokens: Sequence[int], total_blocks: int, namespace: bytes = b""
+        self, tokens: Sequence[int], total_blocks: int, namespace: str = ""
     ) -> Reservation | None:
         """Blocks for a row with this prompt, cached ones first; `release` gives them back.
 
@@ -74,7 +74,7 @@ class PrefixCache:
         self._count(tokens, found)
         return Reservation(table, len(found) * self._block)
 
-    def register(self, tokens: Sequence[int], table: Sequence[int], namespace: bytes = b"") -> int:
+    def register(self, tokens: Sequence[int], table: Sequence[int], namespace: str = "") -> int:
         """Makes the whole blocks of `tokens` findable; returns how many tokens are new.
 
         The caller holds `table` and has filled the positions of all these tokens. Of two blocks
@@ -109,7 +109,7 @@ class PrefixCache:
                 f"{self._blocks.capacity}; refuse it before it waits"
             )
 
-    def _find(self, tokens: Sequence[int], namespace: bytes) -> list[int]:
+    def _find(self, tokens: Sequence[int], namespace: str) -> list[int]:
         found: list[int] = []
         parent: int | None = None
         for piece in self._pieces(tokens[:-1]):

@@ -109,6 +109,7 @@ class Chain(DraftPolicy):
             for program, run in zip(programs, runs, strict=True)
         }
         self.begin()
+        self._exercise()
 
     def open(self, opening: Opening) -> None:
         self._known.open(opening)
@@ -140,6 +141,22 @@ class Chain(DraftPolicy):
         first = self._around.acceptance.chances(self.name, [grade])[0]
         usual = min(self._around.acceptance.of(self.name), 0.95)
         return first * (1 - usual**self.width) / (1 - usual)
+
+    def _exercise(self) -> None:
+        """Runs every program once, for nobody: a first run takes longer than those to come."""
+        state = self._around.state
+        for window in {w.shape(): w for w in (*self._windows, *state.plan.feeding)}.values():
+            rows, width = window.rows, window.width
+            seat, nothing = fill([], rows, state.idle), np.zeros(rows, np.int32)
+            stream = np.zeros((rows, width, state.config.hidden_size), np.float32)
+            tokens = np.zeros((rows, width + 1), np.int32)
+            taps = tuple(stream for _ in self.needs.taps)
+            hidden = Hidden(seat, nothing, nothing, tokens, taps, stream[:, 0])
+            self.feed(hidden, Seen(seat, nothing, nothing, self._since(seat), tokens))  # type: ignore[arg-type]
+        for rows in {window.rows for window in self._windows}:
+            seat = fill([], rows, state.idle)
+            self.extend(seat, self._since(seat), 1)
+        jax.block_until_ready(self.front)
 
     def _chains(self, rows: Sequence[RowView]) -> dict[int, Guess]:
         """The guesses by seat."""

@@ -26,6 +26,7 @@ from galley.spec.round import (
     RowView,
     no_guesses,
 )
+from galley.spec.tally import Tally
 from galley.spec.trace import Untraced, Watcher
 from galley.spec.verify import REJECT
 from galley.spec.widths import Chances, Times, Widths
@@ -57,6 +58,7 @@ class ModelDriver:
         self.prompt_budget = plan.prompt_budget
         self.acceptance = Acceptance()
         self.times = Times()
+        self.tally = Tally()
         self.seconds = {"propose": 0.0, "step": 0.0, "observe": 0.0}
         self._chains, self._trees = plan.chains, plan.trees
         self._prompts = Prompts(plan.feeding)
@@ -132,6 +134,7 @@ class ModelDriver:
             done = done._replace(hidden=_hidden(self.state.idle, batch, window, ran, draft, done))
         if not feeds:
             self._learn(draft, done)
+            self.tally.add(window.width, draft.sources, done)
         self.policy.observe(batch, done)
         clock.lap("observe")
         for part, seconds in clock.seconds.items():

@@ -68,6 +68,17 @@ class AlwaysWrong(Reader):
         return [(token + 1) % 300 for token in answer]
 
 
+class Nonsense(Reader):
+    """Guesses ids that no vocabulary has, and sometimes the answer before them."""
+
+    name = "nonsense"
+    IDS = (-1, 2**31 - 1, -(2**31), 10**6)
+
+    def think(self, answer: list[int]) -> list[int]:
+        right = answer[: len(answer) % 3]
+        return [*right, *self.IDS][: self.width]
+
+
 class Sometimes(Reader):
     """Guesses any number of tokens, of which every third or so is wrong."""
 

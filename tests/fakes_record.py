@@ -25,16 +25,16 @@ def write_record(path: Path, *answers: tuple[str, Sequence[int], Sequence[int]])
 class Run:
     """An engine's rows and rounds, written to a trace by hand; every window is 1 x `width`."""
 
-    def __init__(self, path: Path, policy: str = "copy", width: int = 8) -> None:
+    def __init__(self, path: Path, verifier: str = "match", width: int = 8) -> None:
         self.trace = Trace(path)
-        self.trace.start("galley-1", {"policy": {"name": policy}})
+        self.trace.start("galley-1", {"policy": {"name": "copy"}, "verifier": verifier})
         self.width = width
         self.rows: dict[int, Row] = {}
 
-    def open(self, seat: int, prompt: Sequence[int], first: int) -> None:
+    def open(self, seat: int, prompt: Sequence[int], first: int, heat: float = 0.0) -> None:
         """A row and its prompt's round."""
         row = self.rows[seat] = Row(seat, list(prompt))
-        self.trace.opened(opening(seat, prompt))
+        self.trace.opened(opening(seat, prompt)._replace(temperature=heat))
         batch = Batch(PROMPTS, [row])
         fed = Draft.of([Guess(prompt[1:])], 8)
         self.trace.stepped(
@@ -46,13 +46,15 @@ class Run:
         """A decoding round of one row; the last `cut` tokens it kept are not in the answer."""
         self.drafted(seat, Draft.of([Guess(guesses, 2, "copy")], 8), kept, cut)
 
-    def drafted(self, seat: int, draft: Draft, kept: Sequence[int], cut: int = 0) -> None:
-        """The same with a draft as a policy makes it."""
+    def drafted(
+        self, seat: int, draft: Draft, kept: Sequence[int], cut: int = 0, levels: int = 0
+    ) -> None:
+        """The same with a draft as a policy makes it; `levels` are a tree's."""
         row = self.rows[seat]
         count = int(draft.counts[0])
         window = f"1 x {self.width}, context 64"
         what = done(kept, guessed=[min(count, self.width - 1)])
-        chances = [[0.5] * count]
+        chances = [[0.5] * (levels or count)]
         self.trace.stepped(Batch(DECODE, [row]), draft, what, window, SECONDS, chances)
         row.tokens.extend(kept[: len(kept) - cut])
 

@@ -45,7 +45,7 @@ def page(findings: Findings, plots: Sequence[Path]) -> str:
 
 def _table(table: Table) -> str:
     columns = [[html.escape(str(cell)) for cell in column.cells] for column in table.columns]
-    headings = (html.escape(str(column.header)) for column in table.columns)
+    headings = (html.escape(str(column.header).replace("\n", " ")) for column in table.columns)
     head = "".join(f"<th>{heading}</th>" for heading in headings)
     rows = (
         "<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>"

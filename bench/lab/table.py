@@ -40,7 +40,7 @@ HEADINGS = (
     "tokens\na round",
     "rounds\ndrafted",
     "guesses\nstood",
-    "stood\na draft",
+    "per\ndraft",
     "behind\noracle",
     "behind\nbest",
     "speed-\nup",
@@ -80,7 +80,7 @@ def by_place(results: Sequence[Result]) -> Table:
     """Guesses that stood, of those whose forerunners did: a column for each place."""
     most = max(len(result.whole.places) for result in results)
     headings = (str(place + 1) for place in range(most))
-    table = _table("Guesses that stood where all before them did, by place", "policy", *headings)
+    table = _table("Stood where all before did, by place", "policy", *headings)
     for result in results:
         places = result.whole.places
         cells = [_share(place.stood, place.reached) for place in places]
@@ -97,7 +97,7 @@ def by_grade(result: Result) -> Table:
 
 
 def _table(title: str, first: str, *others: str) -> Table:
-    table = Table(title=escape(title), title_justify="left", box=SIMPLE_HEAD)
+    table = Table(title=escape(title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column(first, no_wrap=True)
     for heading in others:
         table.add_column(escape(heading), justify="right")

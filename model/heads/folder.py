@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -70,7 +69,7 @@ def write(head: Head, path: Path, readme: str) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _arrays(head: Head) -> Mapping[str, Array]:
+def _arrays(head: Head) -> dict[str, Array]:
     kept = {
         name: np.asarray(leaf).astype(np.float32 if leaf.ndim == 1 else ml_dtypes.bfloat16)
         for name, leaf in zip(names(head.part), head.leaves, strict=True)

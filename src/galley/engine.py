@@ -108,14 +108,27 @@ class Engine:
         promise = selfcheck.check(driver)
         return cls(source, sizes, driver, entries, Tokenizer(source.tokenizer), promise, notes)
 
-    def open(self, prompt: str | Sequence[int], sampling: Sampling | None = None) -> "Stream":
-        """Starts an answer. Raises JobRefused for a prompt that can never run."""
-        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
-        return Stream(self.scheduler, ids, sampling or Sampling())
+    def open(
+        self,
+        prompt: str | Sequence[int],
+        sampling: Sampling | None = None,
+        namespace: str = "",
+    ) -> "Stream":
+        """Starts an answer. Raises JobRefused for a prompt that can never run.
 
-    def generate(self, prompt: str | Sequence[int], sampling: Sampling | None = None) -> "Stream":
+        Cached prompts and drafts never cross from one namespace to another.
+        """
+        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
+        return Stream(self.scheduler, ids, sampling or Sampling(), namespace)
+
+    def generate(
+        self,
+        prompt: str | Sequence[int],
+        sampling: Sampling | None = None,
+        namespace: str = "",
+    ) -> "Stream":
         """The tokens of an answer, as an iterator; text and usage are on the stream it returns."""
-        return self.open(prompt, sampling)
+        return self.open(prompt, sampling, namespace)
 
     def pause(self) -> AbstractContextManager[None]:
         """Holds the loop between two rounds; running answers go on afterwards."""
@@ -128,8 +141,8 @@ class Engine:
             "engine_compiles": float(self.entries.compiles),
             "engine_entries": float(len(self.entries.prepared)),
         }
-        guessed = self._driver.policy.counters()
-        return {**self.scheduler.snapshot(), **spent, **compiled, **guessed}
+        drafted = {**self._driver.tally.counters(), **self._driver.policy.counters()}
+        return {**self.scheduler.snapshot(), **spent, **compiled, **drafted}
 
     def close(self) -> None:
         """Ends unfinished answers with an error and frees the thread."""
@@ -169,10 +182,12 @@ def _aside(policy: DraftPolicy) -> Callable[[Batch], Draft | None]:
 class Stream:
     """One answer on its way: iterate its tokens, or its events; leave it to cancel it."""
 
-    def __init__(self, scheduler: Scheduler, prompt: Sequence[int], sampling: Sampling) -> None:
+    def __init__(
+        self, scheduler: Scheduler, prompt: Sequence[int], sampling: Sampling, namespace: str
+    ) -> None:
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._scheduler = scheduler
-        self.job = Job(prompt, sampling, self._events.put)
+        self.job = Job(prompt, sampling, self._events.put, namespace)
         self.text = ""
         self.last: Event | None = None  # the newest event; it has finish and usage at the end
         scheduler.submit(self.job)

@@ -85,10 +85,23 @@ def test_a_trace_brings_its_own_costs_width_and_measured_figures(
     assert found["width"] == 7
     assert found["costs"] == [{"rows": 1, "width": 8, "seconds": 0.02}]
     assert found["costs_from"] == "measured in the traces"
-    assert found["sources"][0]["details"] == {"policy": {"name": "copy"}}
+    assert found["sources"][0]["details"] == {"policy": {"name": "copy"}, "verifier": "match"}
     (measured,) = found["measured"]
     assert measured["name"] == "measured: copy"
     assert measured["whole"] == found["policies"][0]["whole"]
+
+
+def test_answers_that_depended_on_the_guesses_are_noted(
+    lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for verifier, said in (("match", False), ("reject", True)):
+        recording = Run(tmp_path / verifier, verifier)
+        recording.open(0, [5], first=1, heat=0.8)
+        recording.round(0, [], [2])
+        recording.close(0)
+        recording.end()
+        assert lab(tmp_path / verifier, "--policies", "none") == 0
+        assert ("whose tokens depend on the guesses" in capsys.readouterr().out) is said
 
 
 def test_json_lines_are_added_to_a_file(lab: Lab, record: Path, tmp_path: Path) -> None:

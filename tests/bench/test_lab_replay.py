@@ -15,6 +15,7 @@ from galley.bench.lab.rounds import Rounds, recorded
 from galley.bench.lab.streams import Session, Stream, in_turn
 from galley.spec.copies import Copies
 from galley.spec.policy import DraftPolicy, Silent
+from galley.spec.round import Draft, Guess
 
 CHARACTERS = st.lists(st.integers(1, 3), min_size=1, max_size=40)
 
@@ -121,6 +122,20 @@ def test_what_an_engine_kept_past_the_end_of_an_answer_is_cut(tmp_path: Path) ->
     (one,) = read_sessions([tmp_path / "trace"])
     assert one.streams[0].answer == [1, 2, 3]
     assert recorded(one, one.verified).kept.tolist() == [2]
+
+
+def test_a_tree_of_guesses_is_judged_by_how_deep_it_stands(tmp_path: Path) -> None:
+    recording = Run(tmp_path / "trace")
+    recording.open(0, [5], first=1)
+    tree = Draft.of([Guess([2, 3, 4, 5, 6, 7])], 8)._replace(in_tree=True)
+    recording.drafted(0, tree, [3, 6, 9], levels=3)
+    recording.drafted(0, tree, [9], levels=3)
+    recording.close(0)
+    recording.end()
+    (one,) = read_sessions([tmp_path / "trace"])
+    measured = recorded(one, one.verified)
+    assert measured.stood.tolist() == [2, 0]
+    assert measured.judged.tolist() == [3, 1]  # one token was left in the second round
 
 
 def test_a_row_that_had_not_ended_is_left_out_and_counted(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_a_head_for_another_hidden_size_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("write", [write_eagle, write_speculators])
 @pytest.mark.parametrize("name", ["fc.weight", "norm.weight"])
 def test_a_head_that_lacks_a_tensor_is_refused(tmp_path: Path, write: Any, name: str) -> None:
-    with pytest.raises(BadHead, match="the head lacks (fusion.weight|norm.scale)"):
+    with pytest.raises(BadHead, match=r"the head lacks (fusion\.weight|norm\.scale)"):
         folder.read(write(tmp_path, without=name), TARGET)
 
 

@@ -51,7 +51,9 @@ class Cache:
 def test_an_eagle_head_gives_the_same_for_a_row_as_for_its_positions_one_after_the_other() -> None:
     head: Eagle = drawn(head_config(norm_before_residual=True))
     taps, embedding = streams(1, 6, 192), streams(1, 6, 64, seed=2)
-    at_once = head(head.fuse(taps), embedding, rotation(jnp.arange(6)[None], head.config.layer), Cache())
+    at_once = head(
+        head.fuse(taps), embedding, rotation(jnp.arange(6)[None], head.config.layer), Cache()
+    )
     cache = Cache()
     for place in range(6):
         one = slice(place, place + 1)

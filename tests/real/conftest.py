@@ -12,6 +12,7 @@ from real.rig import PATIENCE, Rig, Switch, small_device
 from galley.api.commands.serve import service_of
 from galley.engine import Engine
 from galley.model import checkpoint, demo
+from galley.spec import policies
 
 CONTEXT = 3072  # blocks enough for all prompts of a test to stay in the prefix cache
 CONTEXT_FLOAT32 = 256
@@ -24,8 +25,9 @@ def model() -> Path:
 
 
 def load(model: Path, dtype: str, context: int, compiled: Path) -> Iterator[Rig]:
-    drafts = Switch()
-    device = small_device(checkpoint.read(model).config, dtype, context)
+    source = checkpoint.read(model)
+    drafts = Switch(policies.make("best", policies.Target(source, dtype)))
+    device = small_device(source.config, dtype, context, drafts.width)
     with Engine.load(model, dtype=dtype, policy=drafts, device=device, compiled=compiled) as engine:
         yield Rig(engine, drafts)
 

@@ -12,11 +12,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from galley.engine import Engine
 from galley.model import weights
 from galley.model.config import ModelConfig
+from galley.model.entries import Progress
 from galley.sched.job import Event, Sampling, Usage
 from galley.spec import plan
-from galley.spec.copies import Copies
 from galley.spec.plan import Device, PlanError
-from galley.spec.policy import DraftPolicy, Silent
+from galley.spec.policy import DraftPolicy, Silent, Surroundings
 from galley.spec.round import Batch, Draft, Opening, Round, RowView
 
 Question = tuple[Sequence[int], Sampling]
@@ -28,9 +28,14 @@ class Switch(DraftPolicy):
 
     name = "switch"
 
-    def __init__(self) -> None:
-        self.width = Copies().width
+    def __init__(self, default: DraftPolicy) -> None:
+        self.default = default  # who drafts where a server is started without options
+        self.width = default.width
+        self.needs = default.needs
         self.to: DraftPolicy = Silent()
+
+    def prepare(self, around: Surroundings, progress: Progress | None = None) -> None:
+        self.default.prepare(around, progress)
 
     def open(self, opening: Opening) -> None:
         self.to.open(opening)
@@ -75,6 +80,11 @@ class Rig:
         self.wait(lambda: not self.number("engine_rows_running"))
         with self.engine.pause():
             self._drafts.to = policy
+
+    @property
+    def default(self) -> DraftPolicy:
+        """Who drafts where a server is started without options."""
+        return self._drafts.default
 
     def forget(self) -> None:
         """Empties the prefix cache: rows as long as the context take every block there is."""
@@ -141,14 +151,14 @@ def answer(events: Iterable[Event]) -> Answer:
     )
 
 
-def small_device(config: ModelConfig, dtype: str, context: int) -> Device:
+def small_device(config: ModelConfig, dtype: str, context: int, width: int) -> Device:
     """A CPU with hardly more memory than a context of that length needs: few shapes to compile."""
     memory = weights.nbytes(config, dtype)
     while True:
         memory += 8 * 2**20
         device = Device("cpu", "test", memory, threads=os.cpu_count() or 1)
         try:
-            if plan.fit(config, dtype, device, Copies().width).context >= context:
+            if plan.fit(config, dtype, device, width).context >= context:
                 return device
         except PlanError:
             continue

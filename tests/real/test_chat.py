@@ -10,7 +10,6 @@ from httpx import URL
 from real.rig import Rig, answer
 
 from galley.sched.job import Sampling
-from galley.spec.copies import Copies
 
 ASK: Any = [{"role": "user", "content": "What is the capital of France?"}]
 ECHO: Any = [*ASK, {"role": "assistant", "content": "The capital of France is Paris."}] * 3 + ASK
@@ -19,7 +18,7 @@ ECHO: Any = [*ASK, {"role": "assistant", "content": "The capital of France is Pa
 @pytest.fixture(autouse=True)
 def drafts(rig: Rig) -> None:
     """These tests run as the server does by default."""
-    rig.use(Copies())
+    rig.use(rig.default)
 
 
 def test_the_capital_of_france_is_paris(openai_client: openai.OpenAI, rig: Rig) -> None:

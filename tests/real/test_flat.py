@@ -10,7 +10,6 @@ from fakes_policies import Lengths
 from real.rig import Rig, scrape, together
 
 from galley.sched.job import Sampling
-from galley.spec.copies import Copies
 from galley.spec.plan import Plan
 from galley.spec.policy import Silent
 
@@ -57,7 +56,7 @@ class Request(NamedTuple):
 def test_o28_two_hundred_mixed_requests_compile_nothing_and_leave_nothing(
     rig: Rig, url: str, client: httpx.Client
 ) -> None:
-    rig.use(Copies())
+    rig.use(rig.default)
     before = scrape(url)
     requests = list(itertools.islice(mixed(rig.engine.plan), REQUESTS))
     with ThreadPoolExecutor(CLIENTS) as pool:

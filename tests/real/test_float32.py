@@ -7,7 +7,6 @@ from pathlib import Path
 from real.rig import Answer, Question, Rig, alone, together
 
 from galley.sched.job import Sampling
-from galley.spec.copies import Copies
 from galley.spec.policy import Silent
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "golden.json"
@@ -24,7 +23,7 @@ def test_a_float32_engine_says_what_the_reference_says_with_and_without_drafts(
     ]
     loaded_float32.use(Silent())
     plain = alone(loaded_float32.engine, asked)
-    loaded_float32.use(Copies())
+    loaded_float32.use(loaded_float32.default)
     drafted = together(loaded_float32.engine, asked)
     assert [each.said for each in drafted] == [each.said for each in plain]
     assert accepted(drafted) > accepted(plain) == 0

@@ -15,7 +15,7 @@ def cache(capacity: int = 12) -> tuple[Blocks, PrefixCache]:
     return blocks, PrefixCache(blocks, 4)
 
 
-def opened(prefix: PrefixCache, tokens: list[int], total: int, namespace: bytes = b"") -> list[int]:
+def opened(prefix: PrefixCache, tokens: list[int], total: int, namespace: str = "") -> list[int]:
     """The table of a row that computed its whole prompt and registered it."""
     row = prefix.reserve(tokens, total, namespace)
     assert row is not None
@@ -23,14 +23,14 @@ def opened(prefix: PrefixCache, tokens: list[int], total: int, namespace: bytes 
     return row.table
 
 
-def served(prefix: PrefixCache, tokens: list[int], total: int, namespace: bytes = b"") -> list[int]:
+def served(prefix: PrefixCache, tokens: list[int], total: int, namespace: str = "") -> list[int]:
     """The table that a row had which has come and gone."""
     table = opened(prefix, tokens, total, namespace)
     prefix.release(table)
     return table
 
 
-def hit(prefix: PrefixCache, tokens: list[int], namespace: bytes = b"") -> list[int]:
+def hit(prefix: PrefixCache, tokens: list[int], namespace: str = "") -> list[int]:
     """The blocks that a prompt with these tokens and one more would find."""
     found = prefix.match([*tokens, 0], namespace)
     prefix.release(found)
@@ -97,11 +97,11 @@ def test_a_shared_block_survives_the_row_that_filled_it() -> None:
 
 def test_o23_a_prompt_is_found_again_in_its_namespace_and_in_no_other() -> None:
     _, prefix = cache(capacity=20)
-    served(prefix, PROMPT, 4, b"a")
+    served(prefix, PROMPT, 4, "a")
     assert prefix.hit_tokens == 0
-    served(prefix, PROMPT, 4, b"a")
+    served(prefix, PROMPT, 4, "a")
     assert prefix.hit_tokens == 8
-    for namespace in (b"b", b"", b"aa"):
+    for namespace in ("b", "", "aa"):
         served(prefix, PROMPT, 4, namespace)
     assert prefix.hit_tokens == 8
     assert prefix.lookup_tokens == 5 * 12
@@ -114,10 +114,10 @@ def test_prompts_whose_hashes_collide_never_get_each_others_blocks(
     monkeypatch.setattr(Link, "__hash__", lambda _: 0)
     _, prefix = cache(capacity=20)
     other = [*PROMPT[:4], *range(8)]
-    tables = [served(prefix, PROMPT, 3), served(prefix, other, 3), served(prefix, PROMPT, 3, b"b")]
+    tables = [served(prefix, PROMPT, 3), served(prefix, other, 3), served(prefix, PROMPT, 3, "b")]
     assert hit(prefix, PROMPT) == tables[0]
     assert hit(prefix, other) == tables[1] == [tables[0][0], *tables[1][1:]]
-    assert hit(prefix, PROMPT, b"b") == tables[2]
+    assert hit(prefix, PROMPT, "b") == tables[2]
     assert not set(tables[2]) & {*tables[0], *tables[1]}
 
 

@@ -17,21 +17,23 @@ from galley.spec.device import DeviceState
 from galley.spec.draft_model import DraftModel
 from galley.spec.driver import ModelDriver
 from galley.spec.plan import Device
+from galley.spec.policy import Silent
+from galley.spec.verify import MATCH, REJECT
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
 GREEDY: dict[str, Any] = {}
-WARM: dict[str, Any] = {"temperature": 0.9, "seed": 5}
+WARM: dict[str, Any] = {"temperature": 0.9, "seed": 5, "top_k": 40}  # which heads draft from whole
 
 
-@pytest.fixture(scope="module")
-def driver(tiny: Path, device: Device) -> Iterator[ModelDriver]:
+@pytest.fixture(scope="module", params=[MATCH, REJECT], ids=["match", "reject"])
+def driver(tiny: Path, device: Device, request: pytest.FixtureRequest) -> Iterator[ModelDriver]:
     source = checkpoint.read(tiny)
     sizes = plan.fit(source.config, "bfloat16", device, draft_width=7)
     entries = Entries(device.threads, device.platform)
     placed = weights.load(source, "bfloat16")
     policy = DraftModel(placed, source.digest)
-    state = DeviceState(source.config, placed, sizes, entries, policy.needs)
+    state = DeviceState(source.config, placed, sizes, entries, policy.needs, request.param)
     driver = ModelDriver(state, policy, widths="widest")
     driver.prepare()
     yield driver
@@ -66,6 +68,15 @@ def assert_right(answers: Sequence[Answer]) -> None:
 def test_it_guesses_what_it_would_say(driver: ModelDriver, options: dict[str, Any]) -> None:
     prompts = ([seed, *range(20, 20 + 9 * seed)] for seed in range(1, 5))
     assert_right(run(driver, *((prompt, options) for prompt in prompts)))
+
+
+def test_a_greedy_answer_is_the_same_without_guesses(driver: ModelDriver) -> None:
+    asked = [([seed, *range(30, 50)], GREEDY) for seed in range(3)]
+    guessed = [answer.tokens for answer in run(driver, *asked)]
+    policy, driver.policy = driver.policy, Silent()
+    plain = [answer.tokens for answer in run(driver, *asked)]
+    driver.policy = policy
+    assert guessed == plain
 
 
 def test_what_the_prefix_cache_holds_it_knows_too(driver: ModelDriver) -> None:

@@ -1,13 +1,16 @@
 """Shadow mode: the watched policy is heard, judged and never used."""
 
 import numpy as np
+import pytest
 from fakes_policies import opening
 from fakes_rounds import Row, Says, feed, move
 
 from galley.spec.copies import Copies
+from galley.spec.policies import BadPolicy
 from galley.spec.policy import Needs
 from galley.spec.round import DECODE, Batch, Hidden
 from galley.spec.shadow import Shadow
+from galley.spec.tree import Tree
 
 
 def seated(shadow: Shadow, tokens: list[int], seat: int = 0) -> Row:
@@ -103,6 +106,29 @@ def test_each_policy_sees_the_hidden_states_it_asked_for() -> None:
         seen = policy.rounds[-1].hidden
         assert seen is not None
         assert seen.taps == taps
+
+
+def test_each_policy_sees_as_many_likely_ids_as_it_asked_for() -> None:
+    used, watched = Says(1), Says(2)
+    used.needs = Needs(likely=3)
+    shadow = Shadow(used, watched)
+    row = seated(shadow, [5])
+    batch = Batch(DECODE, [row])
+    shadow.propose(batch)
+    _, what = move(Says(1), [Row(0, [5])], [1])
+    shadow.observe(batch, what._replace(likely=np.zeros((1, 8, 5), np.int32)))
+    seen = used.rounds[-1].likely
+    assert seen is not None
+    assert seen.shape == (1, 8, 3)
+    assert watched.rounds[-1].likely is None
+
+
+def test_a_policy_that_guesses_trees_is_refused_since_chains_are_judged() -> None:
+    branching = Says(1, 2)
+    branching.tree = Tree((0, 0))
+    with pytest.raises(BadPolicy, match="guesses trees"):
+        Shadow(Says(1), branching)
+    assert Shadow(branching, Says(1)).tree is branching.tree
 
 
 def test_the_shadow_is_part_of_the_description() -> None:
