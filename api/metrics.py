@@ -58,7 +58,7 @@ class Snapshot(Collector):
         self._scheduler = scheduler
 
     def collect(self) -> Iterable[Metric]:
-        families: dict[str, Metric] = {}
+        families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
         for key, value in self._scheduler.snapshot().items():
             name, labels = labelled(key)
             if name not in families:

@@ -10,8 +10,9 @@ from typing import TextIO
 from rich.console import Console
 
 from galley.bench import options, plan, record, report
+from galley.bench.categories import with_all
 from galley.bench.errors import BenchError
-from galley.bench.figures import Ratio, figures, ratio
+from galley.bench.figures import Figures, Ratio, figures, ratio
 from galley.bench.load import Measured, measure
 from galley.bench.server import Served, free_port, running, serve_command
 from galley.bench.split import CONCURRENCY, Split, split
@@ -19,19 +20,40 @@ from galley.bench.target import Target, reach
 
 
 @dataclass(frozen=True)
+class Tested:
+    """One server and what it did."""
+
+    target: Target
+    measured: Sequence[Measured]
+
+    @property
+    def rows(self) -> list[Measured]:
+        """Of the tables."""
+        return with_all(self.measured)
+
+    @property
+    def results(self) -> list[Figures]:
+        return [figures(each) for each in self.rows]
+
+    @property
+    def failures(self) -> list[str]:
+        return [why for each in self.measured for why in each.failures]
+
+
+@dataclass(frozen=True)
 class Outcome:
     """All that was measured: the first server, and with --compare a second one."""
 
     served: Served
-    servers: Sequence[tuple[Target, Sequence[Measured]]]
-    ratios: Sequence[Ratio]
+    servers: Sequence[Tested]
     split: Split | None
 
-    def failures(self) -> list[tuple[Target, list[str]]]:
-        return [
-            (target, [why for each in measured for why in each.failures])
-            for target, measured in self.servers
-        ]
+    @property
+    def ratios(self) -> list[Ratio]:
+        """One for each row; none without a second server."""
+        if len(self.servers) == 1:
+            return []
+        return [ratio(*pair) for pair in zip(*(each.rows for each in self.servers), strict=True)]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     except BenchError as error:
         print(f"galley bench: {error}", file=sys.stderr)
         return 1
-    return int(any(failures for _, failures in outcome.failures()))
+    return int(any(each.failures for each in outcome.servers))
 
 
 @contextlib.contextmanager
@@ -77,13 +99,12 @@ def _measure(args: argparse.Namespace, progress: Console) -> Outcome:
         targets = _targets(args, served.url)
         turns = []
         for scenario in plan.scenarios(args, targets[0]):
-            progress.print(f"measuring: {scenario.name}")
+            progress.print(f"measuring: {scenario.name}", markup=False)
             turns.append(measure(targets, scenario))
     by_server = list(zip(*turns, strict=True))
     return Outcome(
         served=served,
-        servers=list(zip(targets, by_server, strict=True)),
-        ratios=[ratio(*turn) for turn in turns if len(turn) == 2],
+        servers=list(map(Tested, targets, by_server)),
         split=_split(by_server[0]) if args.profile else None,
     )
 
@@ -118,15 +139,15 @@ def _show(outcome: Outcome, console: Console) -> None:
     """Failures come last, where they are seen."""
     if outcome.served.startup_seconds is not None:
         console.print(f"The server was ready after {outcome.served.startup_seconds:.1f} s.")
-    for target, measured in outcome.servers:
-        report.show_figures(console, target.name, [figures(each) for each in measured])
+    for each in outcome.servers:
+        report.show_figures(console, each.target.name, each.results)
     if outcome.ratios:
-        one, other = (target.name for target, _ in outcome.servers)
+        one, other = (each.target.name for each in outcome.servers)
         report.show_ratios(console, one, other, outcome.ratios)
     if outcome.split:
         report.show_split(console, outcome.split, CONCURRENCY)
-    for target, failures in outcome.failures():
-        report.show_failures(console, target.name, failures)
+    for each in outcome.servers:
+        report.show_failures(console, each.target.name, each.failures)
 
 
 def _write(outcome: Outcome, args: argparse.Namespace, lines: TextIO | None) -> None:
@@ -135,14 +156,13 @@ def _write(outcome: Outcome, args: argparse.Namespace, lines: TextIO | None) -> 
         return
     records = [
         record.Record(
-            fingerprint=record.fingerprint(target, measured, args),
-            results=[figures(each) for each in measured],
+            fingerprint=record.fingerprint(each.target, each.measured, args), results=each.results
         )
-        for target, measured in outcome.servers
+        for each in outcome.servers
     ]
     records[0].startup_seconds = outcome.served.startup_seconds
     records[0].split = outcome.split
     if outcome.ratios:
-        records[0].compared = record.Compared(outcome.servers[1][0].name, outcome.ratios)
-    for each in records:
-        print(record.line(each), file=lines)
+        records[0].compared = record.Compared(outcome.servers[1].target.name, outcome.ratios)
+    for one in records:
+        print(record.line(one), file=lines)

@@ -9,6 +9,10 @@ from galley.bench.answer import Answer
 from galley.bench.load import Measured, Sample
 from galley.bench.workloads import Kind
 
+DECODE_ROUNDS = "engine_decode_rounds_total"
+VERIFIED = "engine_guesses_verified_total"
+STOOD = "engine_guesses_stood_total"
+
 
 @dataclass(frozen=True)
 class Spread:
@@ -50,7 +54,7 @@ class Figures:
     prefill_rate: Spread | None  # prompt tokens over the time to the first token
     first_token: Spread | None  # seconds
     gap: Spread | None  # seconds between a stream's events
-    acceptance: Spread | None  # accepted over verified guesses
+    acceptance: Spread | None  # guesses that stood over those that were verified
     tokens_per_round: Spread | None  # of all rows together
 
 
@@ -91,16 +95,27 @@ def prefill_rate(answer: Answer) -> float:
 
 
 def acceptance(sample: Sample) -> float | None:
-    """The share of the verified guesses that were right; None without guesses."""
-    accepted = sum(answer.usage.accepted_tokens for answer in sample.answers)
-    verified = accepted + sum(answer.usage.rejected_tokens for answer in sample.answers)
-    return accepted / verified if verified else None
+    """The share of the verified guesses that stood; None without guesses."""
+    stood, verified = _guesses(sample)
+    return stood / verified if verified else None
+
+
+def _guesses(sample: Sample) -> tuple[float, float]:
+    """Those that stood and all that were verified, as the engine counts, or else by usage."""
+    if VERIFIED in sample.counters:
+        return sample.counters.get(STOOD, 0.0), sample.counters[VERIFIED]
+    stood = sum(answer.usage.accepted_tokens for answer in sample.answers)
+    return stood, stood + sum(answer.usage.rejected_tokens for answer in sample.answers)
 
 
 def tokens_per_round(sample: Sample) -> float | None:
-    """Completion tokens over steps of the engine; None where the server does not count those."""
-    rounds = sample.counters.get("engine_rounds_total", 0.0)
-    return sample.completion_tokens / rounds if rounds else None
+    """Tokens over decoding rounds, of all streams; None where the server does not count those.
+
+    The first token of each answer is left out, since it comes of feeding the prompt: one stream
+    without guesses has exactly 1.
+    """
+    rounds = sample.counters.get(DECODE_ROUNDS, 0.0)
+    return (sample.completion_tokens - len(sample.answers)) / rounds if rounds else None
 
 
 def _fixed_tokens(measured: Measured) -> int:

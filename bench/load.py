@@ -17,12 +17,16 @@ class Sample:
     answers: tuple[Answer, ...]
     failures: tuple[str, ...]  # why the other requests failed
     counters: Mapping[str, float]  # growth of the engine's counters meanwhile
+    seconds: float  # from the first request to the end of the last answer
 
-    @property
-    def seconds(self) -> float:
-        """From the first request to the end of the last answer."""
-        sent = min(answer.sent for answer in self.answers)
-        return max(answer.ended for answer in self.answers) - sent
+    @classmethod
+    def of(cls, outcomes: Sequence[Answer | str], counters: Mapping[str, float]) -> "Sample":
+        """An outcome in words says why a request failed."""
+        answers = tuple(outcome for outcome in outcomes if isinstance(outcome, Answer))
+        failures = tuple(outcome for outcome in outcomes if isinstance(outcome, str))
+        sent = min((answer.sent for answer in answers), default=0.0)
+        ended = max((answer.ended for answer in answers), default=0.0)
+        return cls(answers, failures, counters, ended - sent)
 
     @property
     def completion_tokens(self) -> int:
@@ -65,11 +69,9 @@ def take_sample(target: Target, prompts: Sequence[Prompt], concurrency: int) -> 
     before = target.counters()
     exchanges = asyncio.run(_send_all(target, prompts, concurrency))
     after = target.counters()
-    outcomes = [_outcome(exchange) for exchange in exchanges]
-    return Sample(
-        answers=tuple(outcome for outcome in outcomes if isinstance(outcome, Answer)),
-        failures=tuple(outcome for outcome in outcomes if isinstance(outcome, str)),
-        counters={name: value - before.get(name, 0.0) for name, value in after.items()},
+    return Sample.of(
+        [_outcome(exchange) for exchange in exchanges],
+        {name: value - before.get(name, 0.0) for name, value in after.items()},
     )
 
 

@@ -10,6 +10,7 @@ from galley.bench.errors import BenchError
 CONCURRENCY = (1, 4, 8, 16)
 WORKLOADS = ("short", "prefill", "copy")
 DATASET_ANSWER = 256  # tokens
+REPEATS = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +41,8 @@ def _add_server(parser: argparse.ArgumentParser) -> None:
         metavar="JSON",
         type=json_object,
         default={},
-        help='fields for every request; the value "{stream}" becomes the number of the stream',
+        help='fields for every request, such as {"temperature": 0.8}, which is 0 otherwise; '
+        'the value "{stream}" becomes the number of the stream',
     )
     server.add_argument(
         "--timeout",
@@ -70,9 +72,13 @@ def _add_workload(parser: argparse.ArgumentParser) -> None:
         "--dataset",
         metavar="FILE",
         type=Path,
-        help="JSON lines with prompt, turns or messages, instead of the workloads",
+        action="append",
+        help="JSON lines with prompt, turns or messages, instead of the workloads; figures are "
+        "by their category (without one: the file's name) and of all; may be given several times",
     )
-    work.add_argument("--limit", metavar="N", type=positive, help="first lines of the dataset")
+    work.add_argument(
+        "--limit", metavar="N", type=positive, help="first lines of each category of the dataset"
+    )
     work.add_argument(
         "--max-tokens",
         metavar="N",
@@ -86,7 +92,12 @@ def _add_workload(parser: argparse.ArgumentParser) -> None:
         default=CONCURRENCY,
         help="streams at once (default: 1,4,8,16)",
     )
-    work.add_argument("--repeats", metavar="N", type=positive, default=3, help="default: 3")
+    work.add_argument(
+        "--repeats",
+        metavar="N",
+        type=positive,
+        help=f"default: {REPEATS}; of a dataset 1, since caches and drafts know what is repeated",
+    )
     work.add_argument("--seed", type=int, default=0, help="of the made-up prompts (default: 0)")
 
 
@@ -118,6 +129,11 @@ def _needs(args: argparse.Namespace, main: str, *others: str) -> None:
     for name in others:
         if getattr(args, name) is not None and getattr(args, main) is None:
             raise BenchError(f"--{name.replace('_', '-')} does nothing without --{main}")
+
+
+def repeats(args: argparse.Namespace) -> int:
+    """How often everything is measured."""
+    return args.repeats or (REPEATS if args.dataset is None else 1)
 
 
 def json_object(text: str) -> dict[str, Any]:

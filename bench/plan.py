@@ -4,10 +4,11 @@ import argparse
 from collections.abc import Mapping, Sequence
 
 from galley.bench import split, workloads
+from galley.bench.categories import ALL
 from galley.bench.errors import BenchError
 from galley.bench.load import take_sample
-from galley.bench.options import DATASET_ANSWER, WORKLOADS
-from galley.bench.prompt_files import read_dataset, read_texts
+from galley.bench.options import DATASET_ANSWER, WORKLOADS, repeats
+from galley.bench.prompt_files import read_datasets, read_texts
 from galley.bench.target import Target
 from galley.bench.workloads import Prompt, Scenario, Texts
 
@@ -23,13 +24,14 @@ def scenarios(args: argparse.Namespace, target: Target) -> list[Scenario]:
     given = read_texts(args.prompts) if args.prompts else {}
     kinds = _kinds(args, given)
     texts = Texts(args.seed, tokens_per_word(target, args.seed), given)
+    times = repeats(args)
     chosen: list[Scenario] = []
     if "short" in kinds:
-        chosen += [workloads.short(texts, width, args.repeats) for width in _widths(args)]
+        chosen += [workloads.short(texts, width, times) for width in _widths(args)]
     if "prefill" in kinds:
-        chosen.append(workloads.prefill(texts, args.repeats))
+        chosen.append(workloads.prefill(texts, times))
     if "copy" in kinds:
-        chosen += workloads.copies(texts, args.repeats)
+        chosen += workloads.copies(texts, times)
     return chosen
 
 
@@ -43,9 +45,15 @@ def tokens_per_word(target: Target, seed: int) -> float:
 
 
 def _of_dataset(args: argparse.Namespace, target: Target) -> list[Scenario]:
-    prompts = read_dataset(args.dataset, args.max_tokens or DATASET_ANSWER, args.limit)
+    found = read_datasets(args.dataset, args.max_tokens or DATASET_ANSWER, args.limit)
+    if ALL in found and len(found) > 1:
+        raise BenchError(f"a category is called {ALL!r}, as the row of them all is; rename it")
     texts = Texts(args.seed, tokens_per_word(target, args.seed))
-    return [workloads.dataset(prompts, texts, width, args.repeats) for width in _widths(args)]
+    return [
+        workloads.dataset(category, prompts, texts, width, repeats(args))
+        for width in _widths(args)
+        for category, prompts in found.items()
+    ]
 
 
 def _widths(args: argparse.Namespace) -> list[int]:

@@ -1,8 +1,7 @@
 """Prompts out of files: a data set with one JSON object a line, or texts by kind of workload."""
 
 import json
-from collections.abc import Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +12,21 @@ CHAT = "/v1/chat/completions"
 KINDS = {"short": "short", "long": "prefill", "copy": "copy"}  # in the file: in a workload
 
 
-def read_dataset(path: Path, max_tokens: int, limit: int | None) -> list[Prompt]:
-    """The first `limit` lines as requests; blank lines are passed over.
+def read_datasets(
+    paths: Sequence[Path], max_tokens: int, limit: int | None
+) -> dict[str, list[Prompt]]:
+    """The lines as requests by category, at most the first `limit` of each; blank ones are none.
 
-    A `prompt` is completed as it is. Of `turns` and of `messages` the chat is asked for the answer
-    to the first user turn. BenchError names the file and the line at fault.
+    Categories come in the order in which they first appear. A line without a `category` is of the
+    one that its file is named for. A `prompt` is completed as it is. Of `turns` and of `messages`
+    the chat is asked for the answer to the first user turn. BenchError names the file and the line
+    at fault.
     """
-    lines = enumerate(_read(path).split("\n"), 1)  # a text may hold other line separators
-    filled = ((number, line) for number, line in lines if line.strip())
-    prompts = [
-        _request(line, max_tokens, f"{path}, line {number}")
-        for number, line in islice(filled, limit)
-    ]
-    if not prompts:
-        raise BenchError(f"{path} holds no prompts")
-    return prompts
+    found: dict[str, list[Prompt]] = {}
+    for path in paths:
+        for category, prompt in _dataset(path, max_tokens):
+            found.setdefault(category, []).append(prompt)
+    return {category: prompts[:limit] for category, prompts in found.items()}
 
 
 def read_texts(path: Path) -> dict[str, list[str]]:
@@ -40,6 +39,24 @@ def read_texts(path: Path) -> dict[str, list[str]]:
         for key, kind in KINDS.items()
         if key in found
     }
+
+
+def _dataset(path: Path, max_tokens: int) -> Iterator[tuple[str, Prompt]]:
+    lines = enumerate(_read(path).split("\n"), 1)  # a text may hold other line separators
+    filled = [(f"{path}, line {number}", line) for number, line in lines if line.strip()]
+    if not filled:
+        raise BenchError(f"{path} holds no prompts")
+    for where, line in filled:
+        found = _parse(line, where)
+        fields = found if isinstance(found, dict) else {}
+        yield _category(fields, path.stem, where), _request(fields, max_tokens, where)
+
+
+def _category(fields: Mapping[str, Any], otherwise: str, where: str) -> str:
+    category = fields.get("category", otherwise)
+    if not isinstance(category, str) or not category:
+        raise BenchError(f"{where} has the category {category!r}; make it a text or leave it out")
+    return category
 
 
 def _entries(found: Mapping[str, Any], key: str, path: Path) -> Sequence[tuple[int, Any]]:
@@ -56,9 +73,7 @@ def _text(entry: Any, where: str) -> str:
     return text
 
 
-def _request(line: str, max_tokens: int, where: str) -> Prompt:
-    found = _parse(line, where)
-    fields = found if isinstance(found, dict) else {}
+def _request(fields: Mapping[str, Any], max_tokens: int, where: str) -> Prompt:
     prompt, turns, messages = (fields.get(name) for name in ("prompt", "turns", "messages"))
     if isinstance(prompt, str) and prompt:
         return Prompt({"prompt": prompt, "max_tokens": max_tokens})

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from galley.bench.figures import Figures, Ratio
 from galley.bench.load import Measured
+from galley.bench.options import repeats
 from galley.bench.split import Split
 from galley.bench.target import Target
 from galley.bench.workloads import digest
@@ -47,7 +48,7 @@ def fingerprint(
         "bench": {
             "workload": digest([each.scenario for each in measured]),
             "scenarios": [each.scenario.name for each in measured],
-            "repeats": args.repeats,
+            "repeats": repeats(args),
             "seed": args.seed,
             "timeout": args.timeout,
         },

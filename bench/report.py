@@ -1,8 +1,9 @@
 """Figures as tables for people."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -16,33 +17,29 @@ CACHED = 0.05  # the share of prompts from a prefix cache from which on it is me
 
 
 def show_figures(console: Console, title: str, results: Sequence[Figures]) -> None:
-    """One row for each scenario; medians, with the extremes over the repeats in brackets."""
-    table = Table(title=escape(title), title_justify="left")
-    table.add_column("workload")
-    for heading in (
-        "decode tok/s",
-        "prefill tok/s",
-        "first token ms\np50 / p95",
-        "gap ms\np50 / p95",
-        "guesses\naccepted",
-        "tokens\na round",
-        "failed",
-    ):
-        table.add_column(heading, justify="right")
-    for each in results:
-        table.add_row(
-            each.name,
-            _range(each.decode_rate, "{:.1f}"),
-            _range(each.prefill_rate, "{:.0f}"),
-            _quantiles(each.first_token),
-            _quantiles(each.gap),
-            _range(each.acceptance, "{:.0%}"),
-            _range(each.tokens_per_round, "{:.2f}"),
-            f"{each.failed} of {each.requests}",
-        )
+    """One row for each scenario; medians, with the extremes over the repeats in brackets.
+
+    A column without any value is left out.
+    """
+    columns = {heading: [cell(each) for each in results] for heading, cell in COLUMNS.items()}
+    shown = {heading: cells for heading, cells in columns.items() if set(cells) != {NONE}}
+    table = _table(title, "workload", *shown)
+    for each, *cells in zip(results, *shown.values(), strict=True):
+        table.add_row(escape(each.name), *cells)
     console.print(table)
     for note in notes(results):
         console.print(f"Note: {note}", markup=False)
+
+
+COLUMNS: Mapping[str, Callable[[Figures], str]] = {
+    "decode\ntok/s": lambda each: _range(each.decode_rate, "{:.1f}"),
+    "prefill\ntok/s": lambda each: _range(each.prefill_rate, "{:.0f}"),
+    "first token ms\np50 / p95": lambda each: _quantiles(each.first_token),
+    "gap ms\np50 / p95": lambda each: _quantiles(each.gap),
+    "guesses\nstood": lambda each: _range(each.acceptance, "{:.0%}"),
+    "tokens\na round": lambda each: _range(each.tokens_per_round, "{:.2f}"),
+    "failed": lambda each: f"{each.failed} of {each.requests}",
+}
 
 
 def notes(results: Iterable[Figures]) -> list[str]:
@@ -57,7 +54,8 @@ def notes(results: Iterable[Figures]) -> list[str]:
         if each.cached_tokens > CACHED * each.prompt_tokens:
             found.append(
                 f"{each.name}: {each.cached_tokens} of {each.prompt_tokens} prompt tokens came "
-                "from the prefix cache; for new made-up prompts give another --seed"
+                "from the prefix cache; restart the server, or for new made-up prompts give "
+                "another --seed"
             )
     return found
 
@@ -71,22 +69,18 @@ def show_failures(console: Console, name: str, failures: Sequence[str]) -> None:
 
 def show_ratios(console: Console, one: str, other: str, ratios: Sequence[Ratio]) -> None:
     """One row for each scenario; medians of the repeats' ratios."""
-    table = Table(title=escape(f"{one} over {other}"), title_justify="left")
-    table.add_column("workload")
-    table.add_column("tok/s\nhigher is better", justify="right")
-    table.add_column("first token\nlower is better", justify="right")
+    headings = ("tok/s\nhigher is better", "first token\nlower is better")
+    table = _table(f"{one} over {other}", "workload", *headings)
     for each in ratios:
-        table.add_row(each.name, _range(each.rate, "{:.2f}"), _range(each.first_token, "{:.2f}"))
+        cells = (_range(spread, "{:.2f}") for spread in (each.rate, each.first_token))
+        table.add_row(escape(each.name), *cells)
     console.print(table)
 
 
 def show_split(console: Console, split: Split, concurrency: int) -> None:
     """One row for each part of a round."""
     title = f"One of {split.rounds} rounds, {concurrency} streams at once"
-    table = Table(title=title, title_justify="left")
-    table.add_column("part")
-    table.add_column("ms", justify="right")
-    table.add_column("share", justify="right")
+    table = _table(title, "part", "ms", "share")
     whole = sum(split.seconds.values())
     for part, seconds in split.seconds.items():
         share = seconds / whole if whole else 0.0
@@ -94,6 +88,14 @@ def show_split(console: Console, split: Split, concurrency: int) -> None:
     table.add_section()
     table.add_row("all", f"{whole * MILLI:.3f}", f"host {split.host_share:.1%}")
     console.print(table)
+
+
+def _table(title: str, first: str, *others: str) -> Table:
+    table = Table(title=escape(title), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column(first, no_wrap=True)
+    for heading in others:
+        table.add_column(heading, justify="right")
+    return table
 
 
 def _range(spread: Spread | None, form: str) -> str:

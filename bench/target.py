@@ -43,16 +43,19 @@ class Target:
         }
 
     def counters(self) -> dict[str, float]:
-        """The engine's own counters; empty for a server that publishes none of ours."""
+        """The engine's own counters, each summed over its labels.
+
+        Empty for a server that publishes none of ours.
+        """
         status, body = get(self.address, "/metrics", self.limit)
         if status != 200:
             return {}
-        return {
-            sample.name: sample.value
-            for family in text_string_to_metric_families(body.decode())
-            for sample in family.samples
-            if sample.name.startswith("engine_") and sample.name.endswith("_total")
-        }
+        found: dict[str, float] = {}
+        for family in text_string_to_metric_families(body.decode()):
+            for sample in family.samples:
+                if sample.name.startswith("engine_") and sample.name.endswith("_total"):
+                    found[sample.name] = found.get(sample.name, 0.0) + sample.value
+        return found
 
 
 def reach(name: str, url: str, model: str | None, extra: Mapping[str, Any], limit: float) -> Target:

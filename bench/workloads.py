@@ -103,9 +103,11 @@ def copies(texts: Texts, repeats: int) -> list[Scenario]:
     ]
 
 
-def dataset(prompts: Sequence[Prompt], texts: Texts, concurrency: int, repeats: int) -> Scenario:
+def dataset(
+    category: str, prompts: Sequence[Prompt], texts: Texts, concurrency: int, repeats: int
+) -> Scenario:
     """The same prompts in every repeat, each stream taking the next when it is free."""
-    name = f"dataset, {concurrency} at once"
+    name = f"{category}, {concurrency} at once"
     return _scenario(name, "dataset", concurrency, texts, [prompts] * repeats)
 
 

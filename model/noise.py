@@ -64,4 +64,5 @@ def salted(keys: jax.Array, salt: int) -> jax.Array:
 def uniform(keys: jax.Array) -> jax.Array:
     """One number above 0 and below 1 for each key [R, W], from a block that no token id has."""
     words = _words(keys, jnp.full((*keys.shape, 1), 2**31 - 1, jnp.int32))[..., 0, 0]
-    return ((words >> 9).astype(jnp.float32) + 0.5) * jnp.float32(2.0**-23)
+    number: jax.Array = ((words >> 9).astype(jnp.float32) + 0.5) * jnp.float32(2.0**-23)
+    return number

@@ -156,7 +156,7 @@ class Chain(DraftPolicy):
         for rows in {window.rows for window in self._windows}:
             seat = fill([], rows, state.idle)
             self.extend(seat, self._since(seat), 1)
-        jax.block_until_ready(self.front)
+        np.asarray(self.front.token)  # waits for them
 
     def _chains(self, rows: Sequence[RowView]) -> dict[int, Guess]:
         """The guesses by seat."""

@@ -13,6 +13,6 @@ def head_for(source: Checkpoint) -> str | None:
     """The policy of the head that was trained for this very model, as KIND:FOLDER."""
     for folder in sorted(FOLDER.glob("*/")):
         described = json.loads((folder / "config.json").read_text())
-        if source.digest in described["card"]["targets"]:
+        if described["card"].get("target_digest") == source.digest:
             return f"{described['head']['kind']}:{folder}"
     return None

@@ -55,7 +55,9 @@ def test_help_does_not_wait_for_jax() -> None:
 
 
 def test_the_policies_on_the_command_line_are_those_there_are() -> None:
-    assert set(options.POLICIES) == set(policies.POLICIES)
+    assert set(options.POLICIES) == {policies.BEST, *policies.POLICIES}
+    argued = {f"{name}:{form}" for name, (form, _) in policies.ARGUED.items()}
+    assert set(options.ARGUED_POLICIES) == argued
 
 
 def test_a_model_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:

@@ -119,20 +119,83 @@ def test_a_dataset_takes_the_place_of_the_workloads(
     file = tmp_path / "set.jsonl"
     file.write_text('{"prompt": "a"}\n{"turns": ["b"]}\n{"prompt": "c"}\n')
     status, (line,), _ = measured(
-        "--concurrency",
-        "2",
-        "--repeats",
-        "1",
-        "--dataset",
-        file,
-        "--limit",
-        "2",
-        "--max-tokens",
-        "9",
+        "--concurrency", "2", "--dataset", file, "--limit", "2", "--max-tokens", "9"
     )
     assert status == 0
-    assert [result["name"] for result in line["results"]] == ["dataset, 2 at once"]
+    assert [result["name"] for result in line["results"]] == ["set, 2 at once"]
     assert [job.sampling.max_tokens for job in engine.jobs[-2:]] == [9, 9]
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Path:
+    file = tmp_path / "set.jsonl"
+    asked = [("aa", "qa"), ("bbbb", "rag"), ("cc", "qa"), ("dddd", "rag"), ("ee", "qa")]
+    lines = [{"prompt": text, "category": category} for text, category in asked]
+    file.write_text("\n".join(map(json.dumps, lines)))
+    return file
+
+
+def test_a_dataset_is_measured_by_category_and_all_together_from_the_same_runs(
+    measured: Any, engine: FakeScheduler, dataset: Path
+) -> None:
+    _, (line,), shown = measured("--concurrency", "1,2", "--dataset", dataset)
+    names = ["qa, 1 at once", "rag, 1 at once", "all, 1 at once"]
+    assert [result["name"] for result in line["results"][:3]] == names
+    assert all(name in shown for name in names)
+    assert [result["completion_tokens"] for result in line["results"]] == [33, 22, 55] * 2
+    sent = [job for job in engine.jobs if job.sampling.max_tokens == 256]
+    assert len(sent) == 2 * 5
+
+
+def test_a_dataset_is_measured_once_unless_asked_otherwise(measured: Any, dataset: Path) -> None:
+    for asked, repeats in (((), 1), (("--repeats", "2"), 2)):
+        _, (line,), _ = measured("--concurrency", "1", "--dataset", dataset, *asked)
+        assert line["fingerprint"]["bench"]["repeats"] == repeats
+        assert [result["repeats"] for result in line["results"]] == [repeats] * 3
+
+
+def test_two_servers_take_turns_at_each_category_and_all_is_compared_too(
+    measured: Any, engine: FakeScheduler, dataset: Path, url: str
+) -> None:
+    _, (first, _), shown = measured(
+        *("--concurrency", "1", "--dataset", dataset, "--limit", "2", "--repeats", "2"),
+        *("--compare", url, "--compare-name", "theirs"),
+    )
+    lengths = [len(job.prompt) for job in engine.jobs if job.sampling.max_tokens == 256]
+    assert lengths == [2] * 2 * 2 * 2 + [4] * 2 * 2 * 2
+    ratios = first["compared"]["ratios"]
+    names = ["qa, 1 at once", "rag, 1 at once", "all, 1 at once"]
+    assert [(each["name"], each["rate"]["values"]) for each in ratios] == [
+        (name, 2) for name in names
+    ]
+    tables = [line for line in shown.splitlines() if line.startswith(" all, 1 at once ")]
+    assert len(tables) == 3  # of each server, and of one over the other
+
+
+def test_several_datasets_are_measured_one_after_the_other(measured: Any, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.jsonl").write_text('{"prompt": "a"}\n')
+    files = (tmp_path / "two.jsonl", tmp_path / "one.jsonl")
+    _, (line,), _ = measured("--concurrency", "1", *(w for f in files for w in ("--dataset", f)))
+    names = [result["name"] for result in line["results"]]
+    assert names == ["two, 1 at once", "one, 1 at once", "all, 1 at once"]
+
+
+def test_a_category_called_as_the_row_of_them_all_is_refused(
+    measured: Any, dataset: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "all.jsonl"
+    other.write_text('{"prompt": "a"}\n')
+    status, _, shown = measured("--dataset", dataset, "--dataset", other)
+    assert status == 1
+    assert "a category is called 'all'" in shown
+
+
+def test_extra_fields_may_make_a_dataset_sampled(
+    measured: Any, engine: FakeScheduler, dataset: Path
+) -> None:
+    measured("--concurrency", "1", "--dataset", dataset, "--extra", '{"temperature": 0.8}')
+    assert {job.sampling.temperature for job in engine.jobs} == {0.8}
 
 
 def test_lines_are_appended_to_a_file(parse: Parse, url: str, tmp_path: Path) -> None:

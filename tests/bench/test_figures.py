@@ -4,7 +4,7 @@ import pytest
 
 from galley.bench.answer import Answer, CompletionDetails, PromptDetails, Usage
 from galley.bench.errors import BenchError
-from galley.bench.figures import Spread, figures, ratio
+from galley.bench.figures import Spread, acceptance, figures, ratio, tokens_per_round
 from galley.bench.load import Measured, Sample
 from galley.bench.report import notes
 from galley.bench.split import Split, require, split
@@ -20,8 +20,8 @@ def answer(*times: float, tokens: int = 10, guesses: tuple[int, int] = (0, 0)) -
     return Answer(sent, tuple(arrivals), arrivals[-1], usage)
 
 
-def sample(*answers: Answer, rounds: float | None = None) -> Sample:
-    return Sample(answers, (), {} if rounds is None else {"engine_rounds_total": rounds})
+def sample(*answers: Answer, **counters: float) -> Sample:
+    return Sample.of(answers, {f"engine_{name}_total": count for name, count in counters.items()})
 
 
 def measured(*samples: Sample, kind: Kind = "short") -> Measured:
@@ -30,7 +30,7 @@ def measured(*samples: Sample, kind: Kind = "short") -> Measured:
     return Measured(scenario, sample(answer(0, 100, tokens=1)), samples)
 
 
-FAILED = Sample((answer(0, 1000),), ("no finish",), {})
+FAILED = Sample.of([answer(0, 1000), "no finish"], {})
 
 
 def test_a_rate_is_all_tokens_over_the_time_from_first_request_to_last_end() -> None:
@@ -67,10 +67,20 @@ def test_acceptance_is_of_verified_guesses_and_none_without_them() -> None:
     assert figures(measured(sample(answer(0, 1)))).acceptance is None
 
 
+def test_acceptance_is_as_the_engine_counts_where_it_does() -> None:
+    told = answer(0, 1, guesses=(6, 1))
+    assert acceptance(sample(told, guesses_verified=8, guesses_stood=2)) == 0.25
+    assert acceptance(sample(told, guesses_verified=8)) == 0.0
+    assert acceptance(sample(told, guesses_verified=0)) is None
+
+
+def test_tokens_per_round_are_those_of_decoding_rounds() -> None:
+    plain = sample(answer(0, 1), rounds=10, decode_rounds=9)
+    assert tokens_per_round(plain) == 1.0
+    assert tokens_per_round(sample(answer(0, 1), answer(0, 1), decode_rounds=4)) == 4.5
+
+
 def test_tokens_per_round_need_a_server_that_counts_rounds() -> None:
-    assert figures(measured(sample(answer(0, 1), rounds=4))).tokens_per_round == Spread(
-        2.5, 2.5, 2.5, 2.5, 1
-    )
     assert figures(measured(sample(answer(0, 1)))).tokens_per_round is None
 
 
@@ -122,7 +132,7 @@ def test_prompts_out_of_a_prefix_cache_are_noted() -> None:
 
 def spent(**parts: float) -> Sample:
     seconds = {f"engine_seconds_{part}_total": value for part, value in parts.items()}
-    return Sample((), (), {"engine_rounds_total": 2.0, **seconds})
+    return Sample.of([], {"engine_rounds_total": 2.0, **seconds})
 
 
 def test_a_split_shows_seconds_of_a_round_and_the_share_of_the_host() -> None:

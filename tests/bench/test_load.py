@@ -109,6 +109,16 @@ def test_rounds_of_the_warm_up_are_not_counted(engine: FakeScheduler, target: Ta
     assert [sample.counters for sample in measured.samples] == [{"engine_rounds_total": 3}] * 2
 
 
+def test_a_counter_with_labels_is_the_sum_over_them(engine: FakeScheduler, target: Target) -> None:
+    rounds, guesses = "engine_decode_rounds_total", "engine_guesses_stood_total"
+    engine.numbers = {
+        f'{rounds}{{width="1"}}': 3.0,
+        f'{rounds}{{width="8"}}': 4.0,
+        f'{guesses}{{source="copy"}}': 5.0,
+    }
+    assert target.counters() == {rounds: 7.0, guesses: 5.0}
+
+
 def test_two_servers_take_turns_and_never_work_at_once(
     engine: FakeScheduler, target: Target
 ) -> None:

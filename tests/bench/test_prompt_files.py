@@ -1,12 +1,13 @@
 """Prompts of other people."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from galley.bench.errors import BenchError
-from galley.bench.prompt_files import CHAT, read_dataset, read_texts
+from galley.bench.prompt_files import CHAT, read_datasets, read_texts
 from galley.bench.workloads import Prompt
 
 
@@ -19,23 +20,54 @@ def test_a_dataset_may_have_prompts_turns_or_messages(tmp_path: Path) -> None:
     ]
     file = tmp_path / "set.jsonl"
     file.write_text("\n".join(map(json.dumps, lines)) + "\n\n")
-    assert read_dataset(file, 99, None) == [
-        Prompt({"prompt": "def f(", "max_tokens": 99}),
-        Prompt({"messages": [{"role": "user", "content": "first"}], "max_tokens": 99}, CHAT),
-        Prompt({"messages": [system, user], "max_tokens": 99}, CHAT),
+    assert read_datasets([file], 99, None) == {
+        "set": [
+            Prompt({"prompt": "def f(", "max_tokens": 99}),
+            Prompt({"messages": [{"role": "user", "content": "first"}], "max_tokens": 99}, CHAT),
+            Prompt({"messages": [system, user], "max_tokens": 99}, CHAT),
+        ]
+    }
+
+
+def texts(categories: Mapping[str, Sequence[Prompt]]) -> list[tuple[str, list[str]]]:
+    return [
+        (name, [prompt.body["prompt"] for prompt in prompts])
+        for name, prompts in categories.items()
     ]
 
 
-def test_a_limit_takes_the_first_prompts_and_reads_no_further(tmp_path: Path) -> None:
+def test_categories_come_in_the_order_in_which_they_first_appear(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+    one.write_text(
+        '{"prompt": "a", "category": "qa"}\n{"prompt": "b"}\n{"prompt": "c", "category": "qa"}\n'
+    )
+    two.write_text('{"prompt": "d"}\n{"prompt": "e", "category": "qa"}\n')
+    assert texts(read_datasets([one, two], 1, None)) == [
+        ("qa", ["a", "c", "e"]),
+        ("one", ["b"]),
+        ("two", ["d"]),
+    ]
+
+
+def test_a_limit_takes_the_first_prompts_of_each_category(tmp_path: Path) -> None:
     file = tmp_path / "set.jsonl"
-    file.write_text('\n{"prompt": "a"}\n{"prompt": "b"}\nnot JSON\n')
-    assert [prompt.body["prompt"] for prompt in read_dataset(file, 1, 2)] == ["a", "b"]
+    lines = [{"prompt": text, "category": category} for text, category in ("ax", "bx", "cx", "dy")]
+    file.write_text("\n".join(map(json.dumps, lines)))
+    assert texts(read_datasets([file], 1, 2)) == [("x", ["a", "b"]), ("y", ["d"])]
+
+
+@pytest.mark.parametrize("category", ["3", "null", '""'])
+def test_a_category_that_is_no_text_is_named_with_its_line(tmp_path: Path, category: str) -> None:
+    file = tmp_path / "set.jsonl"
+    file.write_text(f'{{"prompt": "a", "category": {category}}}\n')
+    with pytest.raises(BenchError, match=r"set\.jsonl, line 1 has the category .*make it a text"):
+        read_datasets([file], 1, None)
 
 
 def test_a_text_may_hold_unusual_line_separators(tmp_path: Path) -> None:
     file = tmp_path / "set.jsonl"
     file.write_text('{"prompt": "a\u2028b"}\n', encoding="utf-8")
-    assert read_dataset(file, 1, None)[0].body["prompt"] == "a\u2028b"
+    assert texts(read_datasets([file], 1, None)) == [("set", ["a\u2028b"])]
 
 
 @pytest.mark.parametrize(
@@ -54,16 +86,16 @@ def test_a_bad_line_is_named_with_its_file(tmp_path: Path, line: str) -> None:
     file = tmp_path / "set.jsonl"
     file.write_text(f'{{"prompt": "a"}}\n\n{line}\n')
     with pytest.raises(BenchError, match=r"set\.jsonl, line 3 "):
-        read_dataset(file, 1, None)
+        read_datasets([file], 1, None)
 
 
 def test_an_empty_or_missing_dataset_is_named(tmp_path: Path) -> None:
     file = tmp_path / "set.jsonl"
     with pytest.raises(BenchError, match=r"set\.jsonl cannot be read"):
-        read_dataset(file, 1, None)
+        read_datasets([file], 1, None)
     file.write_text("\n")
     with pytest.raises(BenchError, match=r"set\.jsonl holds no prompts"):
-        read_dataset(file, 1, None)
+        read_datasets([file], 1, None)
 
 
 def test_texts_come_by_kind_of_workload(tmp_path: Path) -> None:

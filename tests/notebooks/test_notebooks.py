@@ -40,7 +40,7 @@ def test_a_notebook_runs_from_top_to_bottom(path: Path, tiny: Path, compiled: Pa
     book = read(path)
     (settings,) = [c for c in book.cells if "parameters" in c.metadata.get("tags", ())]
     settings.source = SETTINGS.format(model=str(tiny), compiled=str(compiled)) + OWN[path.stem]
-    NotebookClient(book, timeout=600, kernel_name="python3").execute()
+    NotebookClient(book, timeout=1800, kernel_name="python3").execute()
     assert "oracle" in outputs(book)
 
 
