@@ -128,7 +128,7 @@ class Dear:
         self._mine = [guess.source == self.policy.name for guess in guesses]
         longest = max(len(guess.tokens) for guess in guesses)
         windows = [w for w in self._windows if w.rows == self._room]
-        widening = self._times.slope(windows) * max(longest - cheap, 0)
+        widening = self._times.widening(windows, cheap, max(longest, cheap))
         self._seconds += time.perf_counter() - self._clock + widening
 
     def observe(self, batch: Batch, done: Round) -> None:

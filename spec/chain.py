@@ -210,10 +210,11 @@ class Chain(DraftPolicy):
             return True
         acceptance = self._around.acceptance
         usual = acceptance.of(self.name)
-        stand = sum(
-            survivals(acceptance.chances(self.name, row))[-1] for row in zip(*links, strict=True)
-        )
-        return stand * usual > pace * (seconds + self._around.times.slope(self._of(room)))
+        rows = zip(*links, strict=True)
+        stand = sum(survivals(acceptance.chances(self.name, row))[-1] for row in rows)
+        made = len(links)
+        widening = self._around.times.widening(self._of(room), made, made + 1)
+        return stand * usual > pace * (seconds + widening)
 
     def _of(self, room: int) -> Sequence[Window]:
         return [window for window in self._windows if window.rows == room]

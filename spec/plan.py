@@ -42,27 +42,25 @@ class Ladder:
     prompts: tuple[tuple[int, int], ...]
     block: int
     spans: tuple[int, ...]  # context lengths attention is prepared for, besides the whole
-    wide_spans: tuple[int, ...]  # the same for windows of WIDE positions a row or more
+    lone_spans: tuple[int, ...]  # the same for one row, which short spans gain nothing
     prompt_spans: tuple[int, ...]
 
 
-WIDE = 16
-
 CPU = Ladder(
-    decode=((1, 2), (1, 8), (1, 16), (4, 1), (4, 4), (8, 1), (8, 4), (16, 1), (16, 2)),
+    decode=((1, 2), (1, 4), (1, 8), (1, 16), (4, 1), (4, 2), (4, 4), (8, 1), (8, 4), (16, 1), (16, 2)),
     prompts=((1, 32), (1, 80), (1, 128), (1, 256), (4, 32), (4, 80), (4, 128)),
     block=32,
     spans=(128, 192, 256, 512, 1024, 2048),
-    wide_spans=(256, 1024),
+    lone_spans=(256, 512, 1024, 2048),
     prompt_spans=(256, 1024),
 )
 # Float32 products sum alike for 2 to 32 positions on CPU, so no window is larger.
 CPU_FLOAT32 = Ladder(
-    decode=((1, 2), (1, 8), (1, 16), (4, 1), (4, 4), (8, 1), (8, 4), (16, 1), (16, 2)),
+    decode=((1, 2), (1, 4), (1, 8), (1, 16), (4, 1), (4, 2), (4, 4), (8, 1), (8, 4), (16, 1), (16, 2)),
     prompts=((1, 32),),
     block=32,
     spans=CPU.spans,
-    wide_spans=CPU.wide_spans,
+    lone_spans=CPU.lone_spans,
     prompt_spans=CPU.prompt_spans,
 )
 # Not measured: no GPU was at hand. Few shapes, so that start-up stays short.
@@ -71,7 +69,7 @@ GPU = Ladder(
     prompts=((1, 256), (4, 256), (1, 1024)),
     block=32,
     spans=(512, 2048),
-    wide_spans=(512, 2048),
+    lone_spans=(512, 2048),
     prompt_spans=(1024, 4096),
 )
 
@@ -202,7 +200,7 @@ def _tree_windows(ladder: Ladder, tree: Tree | None, context: int) -> Iterator[W
         return
     whole = -(-context // ladder.block) * ladder.block
     paths = tree.arrays.paths.shape
-    for span in (*(s for s in ladder.wide_spans if s < whole), whole):
+    for span in (*(s for s in ladder.lone_spans if s < whole), whole):
         if tree.width <= span:
             yield Window(tree.rows, tree.width, span, False, *paths)
 
@@ -210,7 +208,7 @@ def _tree_windows(ladder: Ladder, tree: Tree | None, context: int) -> Iterator[W
 def _windows(ladder: Ladder, decode: list[tuple[int, int]], context: int) -> Iterator[Window]:
     whole = -(-context // ladder.block) * ladder.block
     for rows, width in decode:
-        spans = ladder.wide_spans if width >= WIDE else ladder.spans
+        spans = ladder.lone_spans if rows == 1 else ladder.spans
         for span in (*(s for s in spans if s < whole), whole):
             if width <= span:
                 yield Window(rows, width, span, feeds=False)

@@ -21,9 +21,9 @@ class Shift:
     is tried again now and then.
     """
 
-    DECAY = 0.98
-    LEAST = 48  # rounds it works before it is judged
-    REST = 1000  # rounds it rests before it is tried again
+    DECAY = 0.995
+    LEAST = 128  # rounds it works before it is judged
+    REST = 256  # rounds it rests before it is tried again
     HYSTERESIS = 1.03
 
     def __init__(self) -> None:

@@ -43,13 +43,18 @@ class Times:
         tokens, seconds = self._kept.get(rows, (0.0, 0.0))
         return tokens / seconds if seconds else None
 
-    def slope(self, windows: Sequence[Window]) -> float:
-        """Seconds that one more position of each row costs, over windows of as many rows."""
+    def widening(self, windows: Sequence[Window], guesses: int, more: int) -> float:
+        """Seconds that verifying `more` guesses a row takes beyond `guesses`.
+
+        `windows` are of as many rows; those of the least context are compared.
+        """
         span = min(window.span for window in windows)
         near = sorted((w for w in windows if w.span == span), key=lambda w: w.width)
-        low, high = near[0], near[-1]
-        wider = max(high.width - low.width, 1)
-        return max(self.of(high) - self.of(low), 0.0) / wider
+
+        def seconds(count: int) -> float:
+            return self.of(next((w for w in near if w.width > count), near[-1]))
+
+        return max(seconds(more) - seconds(guesses), 0.0)
 
 
 class Widths:

@@ -60,6 +60,7 @@ def write(head: Head, path: Path, readme: str) -> None:
     folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     try:
         save_file(_arrays(head), folder / TENSORS)
+        (folder / TENSORS).chmod(0o644)
         described = {"format": FORMAT, "head": asdict(head.config), "card": dict(head.card)}
         (folder / CONFIG).write_text(json.dumps(described, indent=2) + "\n")
         (folder / CARD).write_text(readme)

@@ -95,7 +95,6 @@ def claim_exact(session: Session, policy: str) -> None:
     """Round for round, the lab's figures of the policy are the trace's own."""
     found = find(session, [policy])
     (measured,), (computed,) = found.measured, found.policies
-    assert computed.whole.speedup == pytest.approx(measured.whole.speedup)
     exact = [replace(each.whole, speedup=None) for each in (measured, computed)]
     assert exact[0] == exact[1]
     for name in ("stream", "made", "judged", "stood", "kept"):

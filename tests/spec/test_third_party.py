@@ -46,7 +46,9 @@ def pairs(folder: Path) -> Path:
 
 def answers(tiny: Path, device: Device, compiled: Path, policy: str) -> list[list[int]]:
     """Each prompt is asked twice, so that there is something to have learned."""
-    with Engine.load(tiny, policy=policy, device=device, compiled=compiled) as engine:
+    with Engine.load(
+        tiny, policy=policy, widths="widest", device=device, compiled=compiled
+    ) as engine:
         asked = Sampling(max_tokens=30, ignore_eos=True)
         said = [list(engine.generate(prompt, asked)) for prompt in PROMPTS * 2]
         right = engine.metrics()["engine_drafts_accepted_total"]
