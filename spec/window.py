@@ -142,7 +142,7 @@ def finish_of(weights: Weights, window: Window, made: Finish) -> Any:
 
 
 def finish_tree_of(weights: Weights, window: Window, made: Finish) -> Any:
-    """(ends, rows, x, guesses, tree) -> (rows, outcome, the nodes [R, D] of the way that stands)."""
+    """(ends, rows, x, guesses, tree) -> (rows, outcome, the way [R, D] of nodes that stands)."""
 
     def finish(
         ends: Leaves, rows: Rows, x: jax.Array, guesses: Guesses, tree: TreeArrays
