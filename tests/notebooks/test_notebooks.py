@@ -30,9 +30,16 @@ def read(path: Path) -> NotebookNode:
 
 
 def outputs(book: NotebookNode) -> str:
-    """All that the cells print."""
+    """All that the cells print and show, as text."""
     cells = [cell for cell in book.cells if cell.cell_type == "code"]
-    return "".join(output.get("text", "") for cell in cells for output in cell.outputs)
+    texts = [text_of(output) for cell in cells for output in cell.outputs]
+    return "".join(texts)
+
+
+def text_of(output: NotebookNode) -> str:
+    """What a cell printed, or what stands for what it showed."""
+    shown: str = output.get("text") or output.get("data", {}).get("text/plain", "")
+    return shown
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

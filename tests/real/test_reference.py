@@ -72,7 +72,7 @@ def program(placed: Weights, width: int) -> Program:
         pools = cache.empty(placed.config, layout)[:deep]
         x = outer.embed(tokens)
         for stack in stacks:
-            x, _ = placed.stack.merge(stack)(x, turn, pools, layout, reach)
+            x, _, _ = placed.stack.merge(stack)(x, turn, pools, layout, reach)
         return outer.logits(x)
 
     tokens = shape((ROWS, width), jnp.int32)
