@@ -60,6 +60,21 @@ def empty_front(rows: int, hidden: int, listed: int) -> Front:
     )
 
 
+def extend_program(
+    name: str, function: Callable[..., Any], carried: tuple[object, ...], rows: int
+) -> Program:
+    """The program of one more guess; the last two of what it is given are moved on by it."""
+    one, number = shape((rows,), jnp.int32), shape((), jnp.int32)
+    return Program(
+        name=name,
+        shape=f"{rows} x 1",
+        reason="guesses one more token",
+        function=function,
+        arguments=(*carried, one, one, number),
+        donate=(len(carried) - 2, len(carried) - 1),
+    )
+
+
 class Chain(DraftPolicy):
     """Guesses token by token, each from what the drafter made of the one before.
 
@@ -73,7 +88,6 @@ class Chain(DraftPolicy):
     def __init__(self, name: str, width: int) -> None:
         self.name = name
         self.width = width
-        self.seconds = 0.0  # spent on steps since start-up
         self._step_seconds: dict[int, float] = {}  # by rows: a decaying average
 
     @abstractmethod
@@ -126,10 +140,8 @@ class Chain(DraftPolicy):
         self.feed(hidden, Seen(hidden.seat, hidden.cursor, hidden.fed, since, hidden.tokens))  # type: ignore[arg-type]
 
     def propose(self, batch: Batch) -> Draft:
-        start = time.perf_counter()
         ready = [row for row in batch.rows if self._known.reaches(row.seat, row.cursor)]
         chains = self._chains(ready) if ready else {}
-        self.seconds += time.perf_counter() - start
         nothing = Guess(source=self.name)
         return Draft.of([chains.get(row.seat, nothing) for row in batch.rows], self.width)
 

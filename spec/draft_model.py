@@ -12,7 +12,7 @@ import numpy as np
 
 from galley.model import cache as kv
 from galley.model.decoder import depth
-from galley.model.entries import Program, shape
+from galley.model.entries import Program
 from galley.model.layers import rotation
 from galley.model.weights import Leaves, Weights
 from galley.spec.chain import (
@@ -22,6 +22,7 @@ from galley.spec.chain import (
     abstract_seen,
     advanced,
     empty_front,
+    extend_program,
     fronts_of,
 )
 from galley.spec.near import near
@@ -51,11 +52,12 @@ class DraftModel(Chain):
         shown = (*plan.chains, *plan.feeding)
         windows = {positions(window): window for window in shown}.values()
         room = sorted({window.rows for window in plan.chains})
+        carried = self._abstract_carried()
         return [
             Program("model.pools", "all layers", "start", self._empty_pools, ()),
             Program("model.front", f"{plan.rows} rows", "start", self._empty_front, ()),
             *(self._feed_program(window) for window in windows),
-            *(self._extend_program(rows) for rows in room),
+            *(extend_program("model.extend", self._extend, carried, rows) for rows in room),
         ]
 
     def begin(self) -> None:
@@ -84,17 +86,6 @@ class DraftModel(Chain):
             reason="shows the draft model what stands, and guesses a token",
             function=self._feed,
             arguments=(*self._abstract_carried(), abstract_seen(window.rows, window.width)),
-            donate=(3, 4),
-        )
-
-    def _extend_program(self, rows: int) -> Program:
-        one, number = shape((rows,), jnp.int32), shape((), jnp.int32)
-        return Program(
-            name="model.extend",
-            shape=f"{rows} x 1",
-            reason="guesses one more token",
-            function=self._extend,
-            arguments=(*self._abstract_carried(), one, one, number),
             donate=(3, 4),
         )
 

@@ -27,7 +27,7 @@ from galley.spec.round import (
     no_guesses,
 )
 from galley.spec.tally import Tally
-from galley.spec.trace import Untraced, Watcher
+from galley.spec.trace import Watcher
 from galley.spec.verify import REJECT
 from galley.spec.widths import Chances, Times, Widths
 from galley.spec.window import Outcome, Window
@@ -50,7 +50,7 @@ class ModelDriver:
         plan: Plan = state.plan
         self.state = state
         self.policy = policy
-        self.watcher: Watcher = Untraced()
+        self.watcher = Watcher()
         self.rows = plan.rows
         self.block = plan.layout.block
         self.blocks = plan.layout.blocks

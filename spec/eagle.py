@@ -22,6 +22,7 @@ from galley.spec.chain import (
     abstract_seen,
     advanced,
     empty_front,
+    extend_program,
     fronts_of,
 )
 from galley.spec.near import Pool, near
@@ -49,6 +50,7 @@ class EagleHead(Chain):
         shown = (*plan.chains, *plan.feeding)
         windows = {positions(window): window for window in shown}.values()
         room = sorted({window.rows for window in plan.chains})
+        carried = self._abstract_carried()
         ends = around.state.weights.ends.shapes
         start = [
             Program("eagle.pool", "1 layer", "start", lambda: kv.empty(layer, self._layout)[0], ()),
@@ -57,7 +59,11 @@ class EagleHead(Chain):
         words = "finds the weights of the logits it shares"
         start.append(Program("eagle.logits", "draft ids", words, self._logits_rows, (ends,)))
         feeds = [self._feed_program(window) for window in windows]
-        return [*start, *feeds, *(self._extend_program(rows) for rows in room)]
+        return [
+            *start,
+            *feeds,
+            *(extend_program("eagle.extend", self._extend, carried, rows) for rows in room),
+        ]
 
     def begin(self) -> None:
         state, plan = self._around.state, self._around.state.plan
@@ -90,17 +96,6 @@ class EagleHead(Chain):
             reason="shows the head what stands, and guesses a token",
             function=self._feed,
             arguments=(*self._abstract_carried(), abstract_seen(rows, width), taps),
-            donate=(4, 5),
-        )
-
-    def _extend_program(self, rows: int) -> Program:
-        one, number = shape((rows,), jnp.int32), shape((), jnp.int32)
-        return Program(
-            name="eagle.extend",
-            shape=f"{rows} x 1",
-            reason="guesses one more token",
-            function=self._extend,
-            arguments=(*self._abstract_carried(), one, one, number),
             donate=(4, 5),
         )
 

@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from galley.spec.round import Batch, Draft, Opening, Round, RowView
 from galley.spec.trace_lines import (
@@ -24,12 +24,11 @@ from galley.spec.trace_lines import (
 DIGITS = 6  # of seconds
 
 
-class Watcher(Protocol):
-    """Is told what the driver does; it may not change anything."""
+class Watcher:
+    """Is told what the driver does, and does nothing; those who do may not change anything."""
 
     def opened(self, opening: Opening) -> None:
         """A row was seated."""
-        ...
 
     def stepped(
         self,
@@ -44,35 +43,12 @@ class Watcher(Protocol):
 
         `chances` is of each row's guesses, and empty for prompts.
         """
-        ...
 
     def closed(self, row: RowView) -> None:
         """A row has ended; its tokens are final."""
-        ...
 
 
-class Untraced:
-    """Nobody watches."""
-
-    def opened(self, opening: Opening) -> None:
-        pass
-
-    def stepped(
-        self,
-        batch: Batch,
-        draft: Draft,
-        done: Round,
-        window: str,
-        seconds: Mapping[str, float],
-        chances: Sequence[Sequence[float]],
-    ) -> None:
-        pass
-
-    def closed(self, row: RowView) -> None:
-        pass
-
-
-class Trace:
+class Trace(Watcher):
     """Writes a line for every row that opens or ends and every round; a `Watcher`.
 
     It holds prompts and answers as token ids, so a new file is readable by its owner alone. Lines

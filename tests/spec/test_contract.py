@@ -39,7 +39,7 @@ from galley.spec.recycle import LIKELY, TREE
 from galley.spec.round import Opening
 from galley.spec.scripted import Scripted
 from galley.spec.synthetic import Synthetic
-from galley.spec.trace import Untraced
+from galley.spec.trace import Watcher
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
@@ -140,7 +140,7 @@ class Bench:
         self.driver.watcher = Openings(seen)
         asked, _ = job(prompt, max_tokens=tokens)
         batched(loop, [asked])
-        self.driver.watcher = Untraced()
+        self.driver.watcher = Watcher()
         (opening,) = seen
         pools = [np.asarray(pool) for stack in self.driver.state._pools for pool in stack]
         blocks = np.stack([pool[list(opening.table)] for pool in pools])  # [L, blocks, 2kv, 32, n]
@@ -148,7 +148,7 @@ class Bench:
         return rows[:, : len(prompt) + tokens - 1]
 
 
-class Openings(Untraced):
+class Openings(Watcher):
     """Notes which rows open."""
 
     def __init__(self, seen: list[Opening]) -> None:
