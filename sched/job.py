@@ -94,6 +94,10 @@ class Job:
     sampling: Sampling
     deliver: Callable[[Event], None]
     namespace: str = ""  # nothing of a job's text reaches jobs of another one
+    tenant: str = ""  # who asks; "" is anyone
+    priority: str = ""  # the name of a priority class; "" is the usual one
+    timeout: float | None = None  # seconds, waiting included, after which it ends with an error
+    label: str = ""  # what logs call it: the id of the request it answers
     number: int = field(default_factory=lambda: next(_numbers))
     seed: int = field(init=False)  # the one asked for, or one drawn for this job
 
@@ -108,6 +112,14 @@ class JobRefused(ValueError):
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
         self.field = field
+
+
+class QueueFull(RuntimeError):
+    """As many jobs run and wait as may; nothing was queued. `retry_after` is in seconds."""
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class EngineDown(RuntimeError):
