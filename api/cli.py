@@ -44,6 +44,14 @@ COMMANDS = {
         "write a model as an Orbax checkpoint",
         ("galley convert model.gguf ./model", "galley convert owner/name ./model --dtype float32"),
     ),
+    "replay": Command(
+        "galley.api.commands.replay",
+        "ask again what a server's record holds, and compare the answers token by token",
+        (
+            "galley replay record.jsonl",
+            "galley replay record.jsonl --url http://127.0.0.1:8000 --concurrent",
+        ),
+    ),
     "lab": Command(
         "galley.bench.lab.command",
         "compute what draft policies would have had accepted, from recorded answers",
@@ -56,6 +64,24 @@ COMMANDS = {
         "galley.api.commands.train_head",
         "train a draft head for a model on the model's own answers",
         ("galley train-head ./model.gguf --kind eagle --out ./head",),
+    ),
+    "keys": Command(
+        "galley.api.commands.keys",
+        "say who may use a server: make, list and remove keys",
+        (
+            "galley keys add --keys keys.toml --tenant acme",
+            "galley keys add --keys keys.toml --tenant acme --priority batch --max-running 4",
+            "galley keys list --keys keys.toml",
+            "galley keys remove --keys keys.toml 3f786850e387",
+        ),
+    ),
+    "probe": Command(
+        "galley.api.commands.probe",
+        "check from outside what a running server promises",
+        (
+            "galley probe isolation http://127.0.0.1:8000",
+            "galley probe isolation http://127.0.0.1:8000 --keys env:KEY_A env:KEY_B",
+        ),
     ),
     "bench": Command(
         "galley.bench.command",
@@ -81,7 +107,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has gone; nothing may be written at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except _user_errors() as error:
+    except user_errors() as error:
         print(f"galley: {error}", file=sys.stderr)
         return 2
     except _failures() as error:
@@ -119,9 +145,11 @@ def build_parser(chosen: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _user_errors() -> tuple[type[Exception], ...]:
+def user_errors() -> tuple[type[Exception], ...]:
     """What has a sentence for the user; imported only once something went wrong."""
     from galley.api.commands.errors import CannotRun
+    from galley.api.key_file import BadKeys
+    from galley.api.record_lines import BadRecord
     from galley.model.chat_template import TemplateRefused
     from galley.model.checkpoint import BadCheckpoint
     from galley.model.config import UnsupportedModel
@@ -129,6 +157,7 @@ def _user_errors() -> tuple[type[Exception], ...]:
     from galley.model.heads.config import BadHead
     from galley.model.hub import ModelNotFound
     from galley.model.tokens import BadText
+    from galley.sched.admission import BadLimits
     from galley.sched.job import JobRefused
     from galley.spec.answers_file import BadAnswers
     from galley.spec.plan import PlanError
@@ -136,8 +165,9 @@ def _user_errors() -> tuple[type[Exception], ...]:
     from galley.spec.trace_lines import TraceError
 
     checkpoints = (BadCheckpoint, UnsupportedModel, ModelNotFound, DemoUnavailable, PlanError)
-    drafts = (BadAnswers, BadHead, BadPolicy, TraceError)
-    return (CannotRun, JobRefused, TemplateRefused, BadText, *checkpoints, *drafts)
+    drafts = (BadAnswers, BadHead, BadPolicy, BadRecord, TraceError)
+    asked = (CannotRun, BadKeys, BadLimits, JobRefused, TemplateRefused, BadText)
+    return (*asked, *checkpoints, *drafts)
 
 
 def _failures() -> tuple[type[Exception], ...]:

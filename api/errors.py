@@ -1,14 +1,16 @@
 """Every error in OpenAI's shape: {"error": {"message", "type", "param", "code"}}."""
 
 import logging
+import math
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, TypeAlias
 
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
 
-from galley.api.schemas import ErrorBody, ErrorDetail
-from galley.sched.job import EngineDown
+from galley.api.replies import ErrorBody, ErrorDetail
+from galley.sched.job import EngineDown, QueueFull
 
 AnyRequest: TypeAlias = Request[Any, Any, Any]
 
@@ -21,17 +23,27 @@ class ApiError(Exception):
     """An error that is the client's to read; `param` is the field at fault."""
 
     def __init__(
-        self, status: int, message: str, param: str | None = None, code: str | None = None
+        self,
+        status: int,
+        message: str,
+        param: str | None = None,
+        code: str | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.param = param
         self.code = code
+        self.headers = headers or {}
 
     def body(self) -> ErrorBody:
         """What the client gets, as an answer or as an event of a stream."""
-        kind = "invalid_request_error" if self.status < 500 else "server_error"
-        return ErrorBody(ErrorDetail(str(self), kind, self.param, self.code))
+        return ErrorBody(ErrorDetail(str(self), self._kind(), self.param, self.code))
+
+    def _kind(self) -> str:
+        if self.status == 429:
+            return "rate_limit_error"
+        return "invalid_request_error" if self.status < 500 else "server_error"
 
 
 def bad_field(param: str | None, message: str, code: str | None = None) -> ApiError:
@@ -41,12 +53,24 @@ def bad_field(param: str | None, message: str, code: str | None = None) -> ApiEr
 
 def answer_api_error(_: AnyRequest, error: ApiError) -> Response[ErrorBody]:
     """Says what was wrong."""
-    return Response(error.body(), status_code=error.status)
+    return Response(error.body(), status_code=error.status, headers=error.headers)
 
 
 def answer_engine_down(request: AnyRequest, error: EngineDown) -> Response[ErrorBody]:
-    """Says that nothing is served now; another try may succeed."""
-    return answer_api_error(request, ApiError(503, str(error), code="engine_down"))
+    """Says that nothing is served now, and when another try may succeed."""
+    headers = {} if error.retry_after is None else _retry_after(error.retry_after)
+    return answer_api_error(request, ApiError(503, str(error), code="engine_down", headers=headers))
+
+
+def answer_queue_full(request: AnyRequest, error: QueueFull) -> Response[ErrorBody]:
+    """Says when there may be room; nothing of this request was kept."""
+    headers = _retry_after(error.retry_after)
+    return answer_api_error(request, ApiError(429, str(error), code="queue_full", headers=headers))
+
+
+def _retry_after(seconds: float) -> dict[str, str]:
+    """Whole seconds, which is all that the header can say."""
+    return {"Retry-After": str(max(1, math.ceil(seconds)))}
 
 
 def answer_http_error(request: AnyRequest, error: HTTPException) -> Response[ErrorBody]:

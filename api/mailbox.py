@@ -2,6 +2,8 @@
 
 import asyncio
 from collections import deque
+from types import TracebackType
+from typing import Self
 
 from galley.sched.job import Event
 
@@ -10,6 +12,7 @@ class Post:
     """Carries the events of all requests, waking the loop once for a burst of them."""
 
     def __init__(self) -> None:
+        self.waiting: set[Mailbox] = set()  # whose answers are not complete
         self._loop: asyncio.AbstractEventLoop | None = None
         self._sack: deque[tuple[Mailbox, Event]] = deque()
         self._called = False
@@ -17,6 +20,12 @@ class Post:
     async def open(self) -> None:
         """Makes the running loop the one that events go to."""
         self._loop = asyncio.get_running_loop()
+
+    def give_up(self, error: str) -> None:
+        """Ends every answer with an error, for an engine that tells nothing any more."""
+        last = Event("", (), (), (), finish="error", error=error)
+        for mailbox in self.waiting.copy():
+            self.deliver(mailbox, last)
 
     def deliver(self, mailbox: "Mailbox", event: Event) -> None:
         """Takes one event on the engine thread."""
@@ -41,7 +50,9 @@ class Post:
 class Mailbox:
     """The events of one job: `async for events in mailbox` gives all that came since the last time.
 
-    The iteration ends after the job's last event, or when the mailbox is closed.
+    The iteration ends after the job's last event, or when the mailbox is closed. Used as a context
+    manager, the mailbox is known to its post until the end of the block. It holds no more than
+    the rounds of one answer, however slowly it is read.
     """
 
     def __init__(self, post: Post) -> None:
@@ -51,18 +62,34 @@ class Mailbox:
         self._closed = False
         self.ended = False  # the job's last event was read
 
+    def __enter__(self) -> Self:
+        self._post.waiting.add(self)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._post.waiting.discard(self)
+        self.close()
+
     def deliver(self, event: Event) -> None:
         """Where the job's events go; called on the engine thread."""
         self._post.deliver(self, event)
 
     def put(self, event: Event) -> None:
-        """Takes one event on the event loop."""
+        """Takes one event on the event loop; none counts after the last one or once closed."""
+        if self._closed or (self._events and self._events[-1].finish is not None):
+            return
         self._events.append(event)
         self._ready.set()
 
     def close(self) -> None:
         """The reader gets nothing more; called on the event loop."""
         self._closed = True
+        self._events.clear()
         self._ready.set()
 
     def __aiter__(self) -> "Mailbox":

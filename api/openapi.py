@@ -9,7 +9,9 @@ from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.plugins import JsonRenderPlugin
 
-from galley.api.schemas import ChatChunk, ChatRequest, Completion, CompletionRequest, ErrorBody
+from galley.api.replies import ChatChunk, Completion, ErrorBody
+from galley.api.schemas import ChatRequest, CompletionRequest
+from galley.api.tenants import OPEN
 
 REFERENCE = "#/components/schemas/{name}"
 
@@ -20,10 +22,25 @@ BODIES: dict[str, tuple[type[msgspec.Struct], type[msgspec.Struct]]] = {
 }
 
 
+FAILURES = {
+    400: "A field cannot be served.",
+    401: "This server asks for a key.",
+    413: "The body is too large.",
+    429: "As many requests run and wait as may; Retry-After says when to come again.",
+    500: "The engine failed while answering.",
+    503: "The engine starts, drains or is dead.",
+    504: "The time limit of the request passed.",
+}
+
+
 def config() -> OpenAPIConfig:
     """JSON only: pages that show such a document load their scripts from elsewhere."""
     router = Router(
-        "/schema", route_handlers=[], include_in_schema=False, after_request=not_found_as_elsewhere
+        "/schema",
+        route_handlers=[],
+        include_in_schema=False,
+        after_request=not_found_as_elsewhere,
+        opt=OPEN,
     )
     return OpenAPIConfig(
         title="Galley",
@@ -64,7 +81,8 @@ def answers(whole: type[msgspec.Struct]) -> dict[int, ResponseSpec]:
         200: ResponseSpec(
             whole, description="The answer, whole or as a stream.", generate_examples=False
         ),
-        400: ResponseSpec(
-            ErrorBody, description="A field cannot be served.", generate_examples=False
-        ),
+        **{
+            status: ResponseSpec(ErrorBody, description=why, generate_examples=False)
+            for status, why in FAILURES.items()
+        },
     }

@@ -1,32 +1,56 @@
 """What operators and clients ask about the server: models, health, metrics, compiled entries."""
 
-from litestar import Response, get
+from collections.abc import Collection
+
+from litestar import HttpMethod, Response, get, route
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
 from galley.api.errors import AnyRequest
 from galley.api.metrics import exposition
-from galley.api.schemas import EntryList, ErrorBody, HealthBody, ModelCard, ModelList
+from galley.api.replies import (
+    EntryList,
+    ErrorBody,
+    HealthBody,
+    ModelCard,
+    ModelList,
+)
 from galley.api.service import Service
+from galley.api.tenants import OPEN
 from galley.api.validate import unknown_model
 
 UNKNOWN_MODEL = {
     404: ResponseSpec(ErrorBody, description="No such model.", generate_examples=False)
 }
+ASKED = [HttpMethod.GET, HttpMethod.HEAD]
 
 
 def ops_routes(service: Service) -> list[HTTPRouteHandler]:
     """None of these needs the engine thread."""
 
-    @get("/health", sync_to_thread=False)
+    @route("/health", http_method=ASKED, sync_to_thread=False, opt=OPEN)
     def health() -> Response[HealthBody]:
-        """200 while jobs are taken, otherwise 503 with the reason."""
-        state = service.scheduler.health()
-        body = HealthBody(state.status, state.cause, state.reason)
-        return Response(body, status_code=200 if state.status == "ok" else 503)
+        """200 while all is well, otherwise 503 with the reason."""
+        return _answer(service, ("ok",))
 
-    @get("/metrics", sync_to_thread=False, media_type=CONTENT_TYPE_PLAIN_0_0_4)
+    @route("/live", http_method=ASKED, sync_to_thread=False, opt=OPEN)
+    def live() -> Response[HealthBody]:
+        """503 once the engine is dead, which only a restart can change."""
+        return _answer(service, ("starting", "ok", "draining", "stuck"))
+
+    @route("/ready", http_method=ASKED, sync_to_thread=False, opt=OPEN)
+    def ready() -> Response[HealthBody]:
+        """200 while new work is taken and moves on."""
+        return _answer(service, ("ok",))
+
+    @route(
+        "/metrics",
+        http_method=ASKED,
+        sync_to_thread=False,
+        media_type=CONTENT_TYPE_PLAIN_0_0_4,
+        opt=OPEN,
+    )
     def metrics() -> bytes:
         return exposition(service.scheduler)
 
@@ -34,22 +58,21 @@ def ops_routes(service: Service) -> list[HTTPRouteHandler]:
     def list_entries() -> EntryList:
         return EntryList(service.entries())
 
-    return [health, metrics, list_entries, *model_routes(service)]
+    return [health, live, ready, metrics, list_entries, *model_routes(service)]
+
+
+def _answer(service: Service, good: Collection[str]) -> Response[HealthBody]:
+    state = service.scheduler.health()
+    body = HealthBody(state.status, state.cause, state.reason)
+    return Response(body, status_code=200 if state.status in good else 503)
 
 
 def model_routes(service: Service) -> list[HTTPRouteHandler]:
     """The one served model, and where to read what it was made of."""
-    card = ModelCard(
-        id=service.model,
-        created=service.created,
-        max_model_len=service.context,
-        system_fingerprint=service.fingerprint,
-        details=service.details,
-    )
 
     @get("/v1/models", sync_to_thread=False)
     def list_models() -> ModelList:
-        return ModelList([card])
+        return ModelList([_card(service)])
 
     @get("/v1/models/{model:path}", sync_to_thread=False, responses=UNKNOWN_MODEL)
     def get_model(request: AnyRequest) -> ModelCard:
@@ -57,6 +80,16 @@ def model_routes(service: Service) -> list[HTTPRouteHandler]:
         name = str(request.path_params["model"]).removeprefix("/")
         if name != service.model:
             raise unknown_model(service, name)
-        return card
+        return _card(service)
 
     return [list_models, get_model]
+
+
+def _card(service: Service) -> ModelCard:
+    return ModelCard(
+        id=service.model,
+        created=service.created,
+        max_model_len=service.context,
+        system_fingerprint=service.fingerprint,
+        details=service.details,
+    )

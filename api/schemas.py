@@ -1,10 +1,11 @@
-"""The JSON that comes in and goes out, after OpenAI's API."""
+"""The JSON that comes in, after OpenAI's API."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import Meta, Struct
 
+MOST_PROMPTS = 256  # of one request
 Stop = Annotated[str, Meta(min_length=1, max_length=1000)]
 Tokens = Annotated[int, Meta(ge=1, description="Absent: as many as the context has room for.")]
 
@@ -32,6 +33,31 @@ class Sampled(Struct, kw_only=True, forbid_unknown_fields=True):
     user: (
         Annotated[str, Meta(description="A label of the caller's own; changes nothing.")] | None
     ) = None
+    cache_salt: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=512,
+                description="Only requests of the same caller with the same salt share a cache.",
+            ),
+        ]
+        | None
+    ) = None
+    priority: (
+        Annotated[
+            str,
+            Meta(
+                min_length=1,
+                max_length=200,
+                description="A class that the key allows. Absent: its usual one.",
+            ),
+        ]
+        | None
+    ) = None
+    return_token_ids: (
+        Annotated[bool, Meta(description="Adds `token_ids` to choices and their chunks.")] | None
+    ) = None
 
 
 class TextPart(Struct, forbid_unknown_fields=True):
@@ -56,13 +82,51 @@ CHOICES = {
 class ChatRequest(Sampled, kw_only=True, forbid_unknown_fields=True):
     messages: Annotated[list[Message], Meta(min_length=1)]
     max_completion_tokens: Tokens | None = None
+    logprobs: bool | None = None
+    top_logprobs: (
+        Annotated[int, Meta(ge=0, le=20, description="Asks for `logprobs` to be true.")] | None
+    ) = None
 
 
 class CompletionRequest(Sampled, kw_only=True, forbid_unknown_fields=True):
     prompt: Annotated[
         str | list[str | int | list[int]],
-        Meta(description="A text, its token ids, or a list of exactly one of those."),
+        Meta(
+            description=f"A text, its token ids, or a list of up to {MOST_PROMPTS} of those.",
+        ),
     ]
+    max_tokens: (
+        Annotated[
+            int,
+            Meta(
+                ge=0,
+                description="Absent: as many as the context has room for. 0 needs `echo`.",
+            ),
+        ]
+        | None
+    ) = None
+    echo: Annotated[bool, Meta(description="The text begins with the prompt.")] | None = None
+    logprobs: (
+        Annotated[
+            int,
+            Meta(
+                ge=0,
+                le=20,
+                description="Log-probabilities of the tokens and of so many likeliest ones.",
+            ),
+        ]
+        | None
+    ) = None
+
+
+class PolicyRequest(Struct, forbid_unknown_fields=True):
+    policy: Annotated[
+        str, Meta(min_length=1, max_length=1000, description="As for galley serve --policy.")
+    ]
+
+
+class ProfileRequest(Struct, forbid_unknown_fields=True):
+    rounds: Annotated[int, Meta(ge=1, le=10_000)]
 
 
 # Fields that are known and not implemented, each with the values that ask for nothing. Those are
@@ -80,8 +144,6 @@ SHARED_NEUTRAL: Neutral = {
 COMPLETION_NEUTRAL: Neutral = {
     **SHARED_NEUTRAL,
     "best_of": (1,),
-    "echo": (False,),
-    "logprobs": (),
     "suffix": ("",),
 }
 CHAT_NEUTRAL: Neutral = {
@@ -89,7 +151,6 @@ CHAT_NEUTRAL: Neutral = {
     "audio": (),
     "function_call": ("none", "auto"),
     "functions": ([],),
-    "logprobs": (False,),
     "metadata": ({},),
     "modalities": (["text"],),
     "moderation": (),
@@ -105,7 +166,6 @@ CHAT_NEUTRAL: Neutral = {
     "store": (False,),
     "tool_choice": ("none", "auto"),
     "tools": ([],),
-    "top_logprobs": (0,),
     "verbosity": (),
     "web_search_options": (),
 }
@@ -118,127 +178,3 @@ MESSAGE_NEUTRAL: Neutral = {
     "tool_call_id": (),
     "tool_calls": ([],),
 }
-
-
-class PromptDetails(Struct):
-    cached_tokens: int
-    audio_tokens: int = 0
-
-
-class CompletionDetails(Struct):
-    """Of the completion, the tokens that had been guessed; rejected guesses are on top of it."""
-
-    accepted_prediction_tokens: int
-    rejected_prediction_tokens: int
-    audio_tokens: int = 0
-    reasoning_tokens: int = 0
-
-
-class UsageBody(Struct):
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-    prompt_tokens_details: PromptDetails
-    completion_tokens_details: CompletionDetails
-
-
-class Answered(Struct, kw_only=True):
-    """What every answer and every chunk of one begins with."""
-
-    id: str
-    created: int
-    model: str
-    system_fingerprint: str
-
-
-class ChatAnswer(Struct):
-    content: str
-    role: str = "assistant"
-    refusal: None = None
-
-
-class ChatChoice(Struct):
-    message: ChatAnswer
-    finish_reason: str
-    index: int = 0
-    logprobs: None = None
-
-
-class ChatCompletion(Answered, kw_only=True):
-    object: Literal["chat.completion"] = "chat.completion"
-    choices: list[ChatChoice]
-    usage: UsageBody
-
-
-class ChatDelta(Struct, omit_defaults=True):
-    role: str | UnsetType = UNSET
-    content: str | UnsetType = UNSET
-
-
-class ChatChunkChoice(Struct):
-    delta: ChatDelta
-    finish_reason: str | None = None
-    index: int = 0
-    logprobs: None = None
-
-
-class ChatChunk(Answered, kw_only=True):
-    object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
-    choices: list[ChatChunkChoice]
-    usage: UsageBody | UnsetType | None = UNSET
-
-
-class TextChoice(Struct):
-    text: str
-    finish_reason: str | None
-    index: int = 0
-    logprobs: None = None
-
-
-class Completion(Answered, kw_only=True):
-    """A whole answer, or one chunk of it: the old completions API has one shape for both."""
-
-    object: Literal["text_completion"] = "text_completion"
-    choices: list[TextChoice]
-    usage: UsageBody | UnsetType | None = UNSET
-
-
-class ErrorDetail(Struct):
-    message: str
-    type: str
-    param: str | None = None
-    code: str | None = None
-
-
-class ErrorBody(Struct):
-    error: ErrorDetail
-
-
-class HealthBody(Struct, omit_defaults=True):
-    status: Annotated[str, Meta(description="starting, ok, draining or dead")]
-    cause: str | None = None
-    reason: str | None = None
-
-
-class ModelCard(Struct, kw_only=True):
-    """The served model; `details` is what `system_fingerprint` is made of."""
-
-    id: str
-    created: int
-    max_model_len: int
-    system_fingerprint: str
-    details: Mapping[str, object]
-    object: Literal["model"] = "model"
-    owned_by: str = "galley"
-
-
-class ModelList(Struct):
-    data: list[ModelCard]
-    object: Literal["list"] = "list"
-
-
-class EntryList(Struct):
-    """Every device program that was compiled, in the order of compilation."""
-
-    data: list[dict[str, object]]
-    object: Literal["list"] = "list"

@@ -2,17 +2,20 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import Any, Protocol
 from uuid import uuid4
 
 import msgspec
 from litestar.types import Receive, Scope, Send
+from msgspec import UNSET, UnsetType
 
 from galley.api.errors import ApiError, bad_field
 from galley.api.mailbox import Mailbox, Post
-from galley.api.schemas import CompletionDetails, PromptDetails, UsageBody
+from galley.api.order import Order
+from galley.api.replies import CompletionDetails, PromptDetails, UsageBody
 from galley.api.service import Service
-from galley.api.validate import Order
+from galley.api.tenants import Caller
 from galley.sched.job import Event, Job, JobRefused
 
 STREAM_HEADERS = [
@@ -20,15 +23,24 @@ STREAM_HEADERS = [
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),  # asks proxies not to hold chunks back
 ]
+TOO_LONG = "the time limit of this request is over"
 MARK = "\0"  # stands for the text of a delta when its frame is prepared
+
+
+Events = Sequence[Event]
 
 
 class Form(Protocol):
     """The JSON objects that an answer is written in."""
 
-    def whole(self, text: str, finish: str, usage: UsageBody) -> msgspec.Struct: ...
+    told: bool  # whether ids or log-probabilities are told, and so every token
+
+    def whole(self, text: str, finish: str, usage: UsageBody, events: Events) -> msgspec.Struct: ...
     def opening(self) -> msgspec.Struct | None: ...
     def delta(self, text: str) -> msgspec.Struct: ...
+    def telling(self, text: str, events: Events) -> msgspec.Struct:
+        """A delta with what is told of its tokens; called in order."""
+
     def ending(self, finish: str) -> msgspec.Struct: ...
     def counted(self, usage: UsageBody) -> msgspec.Struct: ...
 
@@ -36,23 +48,45 @@ class Form(Protocol):
 class Answer:
     """Answers one request with one job. The job is given up as soon as the client leaves."""
 
-    def __init__(self, service: Service, post: Post, order: Order, form: Form) -> None:
+    def __init__(
+        self, service: Service, post: Post, order: Order, form: Form, caller: Caller
+    ) -> None:
         self.scheduler = service.scheduler
+        self.tenants = service.tenants
+        self.caller = caller
         self.post = post
         self.order = order
         self.form = form
 
     async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
-        mailbox = Mailbox(self.post)
-        job = Job(self.order.prompt, self.order.sampling, mailbox.deliver)
-        self._submit(job)
-        watch = asyncio.create_task(_close_when_client_leaves(receive, mailbox))
-        try:
-            await (self._stream(mailbox, send) if self.order.stream else self._whole(mailbox, send))
-        finally:
-            watch.cancel()
-            if not mailbox.ended:
-                self.scheduler.cancel(job)
+        with self.tenants.opening(self.caller):
+            await self._answer(receive, send)
+
+    async def _answer(self, receive: Receive, send: Send) -> None:
+        with Mailbox(self.post) as mailbox:
+            job = self._job(mailbox)
+            self._submit(job)
+            watch = asyncio.create_task(_close_when_client_leaves(receive, mailbox))
+            try:
+                await self._tell(mailbox, send)
+            finally:
+                watch.cancel()
+                if not mailbox.ended:
+                    self.scheduler.cancel(job)
+
+    async def _tell(self, mailbox: Mailbox, send: Send) -> None:
+        await (self._stream(mailbox, send) if self.order.stream else self._whole(mailbox, send))
+
+    def _job(self, mailbox: Mailbox) -> Job:
+        return Job(
+            self.order.prompt,
+            self.order.sampling,
+            mailbox.deliver,
+            namespace=self.caller.namespace(self.order.salt),
+            tenant=self.caller.tenant,
+            tenant_rows=self.caller.max_running,
+            priority=self.caller.priority(self.order.priority),
+        )
 
     def _submit(self, job: Job) -> None:
         try:
@@ -66,16 +100,11 @@ class Answer:
         if not mailbox.ended:
             return
         last = gathered[-1]
-        if failure := _failure(last):
+        if failure := failure_of(last):
             raise failure
         text = "".join(event.text for event in gathered)
-        body = msgspec.json.encode(self.form.whole(text, str(last.finish), _usage(last)))
-        headers = [
-            (b"content-type", b"application/json"),
-            (b"content-length", b"%d" % len(body)),
-        ]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body, "more_body": False})
+        whole = self.form.whole(text, str(last.finish), usage_of(last), gathered)
+        await send_whole(send, whole)
 
     async def _stream(self, mailbox: Mailbox, send: Send) -> None:
         """The status waits for the first events, so an early failure still has one of its own."""
@@ -84,7 +113,7 @@ class Answer:
         async for events in mailbox:
             body = frames.of(events)
             if not started:
-                failure = _failure(events[-1])
+                failure = failure_of(events[-1])
                 if failure and not any(event.text for event in events):
                     raise failure
                 await send(
@@ -98,9 +127,30 @@ class Answer:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _close_when_client_leaves(receive: Receive, mailbox: Mailbox) -> None:
+def ids_of(order: Order, events: Events) -> list[int] | UnsetType:
+    """The ids of the tokens of these events, where they are told."""
+    return [token for event in events for token in event.tokens] if order.ids else UNSET
+
+
+async def send_whole(send: Send, content: msgspec.Struct) -> None:
+    """Sends an answer that is not a stream."""
+    body = msgspec.json.encode(content)
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(body)),
+    ]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+async def client_left(receive: Receive) -> None:
+    """Returns once nobody waits for the answer any more."""
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+async def _close_when_client_leaves(receive: Receive, mailbox: Mailbox) -> None:
+    await client_left(receive)
     mailbox.close()
 
 
@@ -118,15 +168,18 @@ class Frames:
     def of(self, events: list[Event]) -> bytes:
         """What the client has to see of these events; their text is one delta."""
         text = "".join([event.text for event in events])
-        body = self.head + msgspec.json.encode(text) + self.tail if text else b""
+        if self.form.told and any(event.tokens for event in events):
+            body = frame(self.form.telling(text, events))
+        else:
+            body = self.head + msgspec.json.encode(text) + self.tail if text else b""
         return body + self._end(events[-1]) if events[-1].finish else body
 
     def _end(self, last: Event) -> bytes:
-        if failure := _failure(last):
+        if failure := failure_of(last):
             return frame(failure.body())
         end = frame(self.form.ending(str(last.finish)))
         if self.include_usage:
-            end += frame(self.form.counted(_usage(last)))
+            end += frame(self.form.counted(usage_of(last)))
         return end + b"data: [DONE]\n\n"
 
 
@@ -145,8 +198,12 @@ def frame(content: msgspec.Struct) -> bytes:
     return b"data: " + msgspec.json.encode(content) + b"\n\n"
 
 
-def _failure(last: Event) -> ApiError | None:
+def failure_of(last: Event) -> ApiError | None:
     """What to tell a client whose answer will never be complete."""
+    if last.code == "timeout":
+        # another try would take as long, so clients that retry by themselves are told not to
+        headers = {"x-should-retry": "false"}
+        return ApiError(504, last.error or TOO_LONG, code="request_timeout", headers=headers)
     if last.finish == "error":
         return ApiError(500, last.error or "the engine failed while answering", code="engine_error")
     if last.finish == "cancelled":
@@ -154,7 +211,7 @@ def _failure(last: Event) -> ApiError | None:
     return None
 
 
-def _usage(last: Event) -> UsageBody:
+def usage_of(last: Event) -> UsageBody:
     usage = last.usage
     assert usage is not None, "the last event of an answer has its usage"
     return UsageBody(

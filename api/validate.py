@@ -2,16 +2,18 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import fields as fields_of
 from reprlib import repr as shortened
-from typing import Any
+from typing import Any, TypeVar
 
 from galley.api.body import convert, drop_neutral, parse
 from galley.api.errors import ApiError, bad_field
+from galley.api.order import Order, Prompt, TextOrder
 from galley.api.schemas import (
     CHAT_NEUTRAL,
     COMPLETION_NEUTRAL,
     MESSAGE_NEUTRAL,
+    MOST_PROMPTS,
     ChatRequest,
     CompletionRequest,
     Message,
@@ -25,18 +27,12 @@ from galley.sched.job import Sampling
 INLINE = 4096  # bytes of a body that the event loop can read and tokenize in well under 10 ms
 
 
-@dataclass(frozen=True)
-class Order:
-    """A request that can run: what to feed, how to sample, how to answer."""
-
-    prompt: list[int]
-    prompt_field: str  # what the request calls its prompt
-    sampling: Sampling
-    stream: bool
-    include_usage: bool
+AnyOrder = TypeVar("AnyOrder", bound=Order)
 
 
-async def checked(read: Callable[[Service, bytes], Order], service: Service, body: bytes) -> Order:
+async def checked(
+    read: Callable[[Service, bytes], AnyOrder], service: Service, body: bytes
+) -> AnyOrder:
     """What `read` makes of the body; a large one is read on another thread."""
     if len(body) <= INLINE:
         return read(service, body)
@@ -58,14 +54,29 @@ def chat(service: Service, body: bytes) -> Order:
     return _order(service, request, prompt, "messages", limit_field, limit)
 
 
-def completion(service: Service, body: bytes) -> Order:
+def completion(service: Service, body: bytes) -> TextOrder:
     """Reads a completion request; ApiError names the field that cannot be served."""
     fields = parse(body)
     drop_neutral(fields, COMPLETION_NEUTRAL)
     request = convert(fields, CompletionRequest)
     _check_model(service, request)
-    prompt = _prompt_ids(service, request.prompt)
-    return _order(service, request, prompt, "prompt", "max_tokens", request.max_tokens)
+    prompts = _prompts(service, request.prompt)
+    answers = request.max_tokens != 0
+    if not answers and not request.echo:
+        message = "max_tokens is 0: nothing is asked for; raise it or set echo to true"
+        raise bad_field("max_tokens", message)
+    if request.stream and (request.echo or len(prompts) > 1):
+        what = "echo" if request.echo else f"{len(prompts)} prompts"
+        message = f"stream is true with {what}: not implemented; ask for the whole answer"
+        raise bad_field("stream", message, "unsupported_parameter")
+    most = request.max_tokens
+    names = ["prompt"] if len(prompts) == 1 else [f"prompt[{at}]" for at in range(len(prompts))]
+    orders = [
+        _order(service, request, prompt.ids, name, "max_tokens", most)
+        for prompt, name in zip(prompts, names, strict=True)
+    ]
+    known = {field.name: getattr(orders[0], field.name) for field in fields_of(Order)}
+    return TextOrder(**known, prompts=prompts, echo=bool(request.echo), answers=answers)
 
 
 def _drop_neutral_in_messages(messages: Any) -> None:
@@ -102,20 +113,25 @@ def _chat_limit(request: ChatRequest) -> tuple[str, int | None]:
     return "max_completion_tokens", new
 
 
-def _prompt_ids(service: Service, prompt: str | list[Any]) -> list[int]:
-    """Token ids of a text, of ids, or of a list that holds exactly one of those."""
-    where = "prompt"
-    if isinstance(prompt, list) and prompt and not isinstance(prompt[0], int):
-        if len(prompt) > 1:
-            message = f"prompt holds {len(prompt)} prompts: only one a request is implemented"
-            raise bad_field("prompt", message)
-        prompt, where = prompt[0], "prompt[0]"
+def _prompts(service: Service, prompt: str | list[Any]) -> list[Prompt]:
+    """A text, its ids, or each of a list of those."""
+    if isinstance(prompt, str) or not prompt or isinstance(prompt[0], int):
+        return [_prompt(service, prompt, "prompt")]
+    if len(prompt) > MOST_PROMPTS:
+        message = f"prompt holds {len(prompt)} prompts: send at most {MOST_PROMPTS} a request"
+        raise bad_field("prompt", message)
+    return [_prompt(service, each, f"prompt[{at}]") for at, each in enumerate(prompt)]
+
+
+def _prompt(service: Service, prompt: Any, where: str) -> Prompt:
+    if isinstance(prompt, int):
+        raise bad_field("prompt", f"{where} is a token id among texts; send one kind of prompt")
     if not prompt:
         raise bad_field("prompt", f"{where} is empty: there is nothing to continue")
     if isinstance(prompt, list):
-        return _known_ids(service, prompt, where)
+        return Prompt(_known_ids(service, prompt, where), None)
     try:
-        return service.tokenizer.encode(prompt)
+        return Prompt(service.tokenizer.encode(prompt), prompt)
     except BadText as error:
         raise bad_field("prompt", str(error)) from error
 
@@ -166,6 +182,9 @@ def _order(
         sampling=_sampling(request, limit),
         stream=bool(request.stream),
         include_usage=request.stream_options is not None and request.stream_options.include_usage,
+        salt=request.cache_salt,
+        priority=request.priority,
+        ids=bool(request.return_token_ids),
     )
 
 
@@ -173,7 +192,7 @@ def _sampling(request: Sampled, limit: int | None) -> Sampling:
     """OpenAI's defaults: temperature 1 over all tokens."""
     stop = [request.stop] if isinstance(request.stop, str) else request.stop or []
     return Sampling(
-        max_tokens=limit,
+        max_tokens=limit or None,  # 0 is no answer at all
         temperature=1.0 if request.temperature is None else request.temperature,
         top_k=request.top_k or 0,
         top_p=1.0 if request.top_p is None else request.top_p,
@@ -181,4 +200,17 @@ def _sampling(request: Sampled, limit: int | None) -> Sampling:
         seed=request.seed,
         stop=tuple(stop),
         ignore_eos=bool(request.ignore_eos),
+        top_logprobs=_top_logprobs(request),
     )
+
+
+def _top_logprobs(request: Sampled) -> int | None:
+    """How many likely tokens are told for each one; None where nothing is told."""
+    if isinstance(request, CompletionRequest):
+        return request.logprobs
+    assert isinstance(request, ChatRequest)
+    if request.logprobs:
+        return request.top_logprobs or 0
+    if request.top_logprobs:
+        raise bad_field("top_logprobs", "top_logprobs needs logprobs to be true")
+    return None

@@ -6,7 +6,7 @@ only kept with its time; HTTP and JSON are parsed when all streams have ended.
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 from urllib.parse import urlsplit
@@ -67,13 +67,20 @@ class Exchange:
                     return
 
 
-async def exchange(address: Address, method: str, path: str, body: bytes, limit: float) -> Exchange:
+async def exchange(
+    address: Address,
+    method: str,
+    path: str,
+    body: bytes,
+    limit: float,
+    headers: Sequence[tuple[str, str]] = (),
+) -> Exchange:
     """Sends one request on a connection of its own and reads until the server closes it.
 
     Raises OSError when the server cannot be reached, or does not finish within `limit` seconds.
     """
     connection = h11.Connection(h11.CLIENT)
-    request = _request(connection, address, method, path, body)
+    request = _request(connection, address, method, path, body, headers)
     sent = time.perf_counter()
     try:
         async with asyncio.timeout(limit):
@@ -117,7 +124,12 @@ class Recorder(asyncio.Protocol):
 
 
 def _request(
-    connection: h11.Connection, address: Address, method: str, path: str, body: bytes
+    connection: h11.Connection,
+    address: Address,
+    method: str,
+    path: str,
+    body: bytes,
+    more: Sequence[tuple[str, str]],
 ) -> bytes:
     host = f"[{address.host}]" if ":" in address.host else address.host
     headers = [
@@ -125,6 +137,7 @@ def _request(
         ("Connection", "close"),
         ("Content-Type", "application/json"),
         ("Content-Length", str(len(body))),
+        *more,
     ]
     begin = h11.Request(method=method, target=address.prefix + path, headers=headers)
     parts = (begin, h11.Data(data=body), h11.EndOfMessage())

@@ -62,6 +62,11 @@ def bytes_per_token(config: ModelConfig, dtype: DTypeLike) -> int:
     return config.num_layers * per_layer
 
 
+def wipe(cache: Cache, blocks: jax.Array) -> Cache:
+    """The cache with these blocks zero; a block past the end is none. Traced."""
+    return tuple(pool.at[blocks].set(0, mode="drop") for pool in cache)
+
+
 def empty(config: ModelConfig, layout: Layout) -> Cache:
     """A cache of zeros; called while tracing."""
     return tuple(jnp.zeros(pool.shape, pool.dtype) for pool in abstract(config, layout))

@@ -82,6 +82,11 @@ class Entries:
         self.prepared += made
         return [entry.run for entry in made]
 
+    def forget(self, entries: Sequence[Entry]) -> None:
+        """Lets go of entries that nobody runs any more, and of the memory of their code."""
+        gone = set(map(id, entries))
+        self.prepared = [entry for entry in self.prepared if id(entry) not in gone]
+
     def ledger(self) -> list[dict[str, object]]:
         return [entry.line() for entry in self.prepared]
 

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from galley.model.noise import VERDICT, keys_of, noise_of_all, salted, uniform
-from galley.model.sample import Options, Picks, first_greatest, law
+from galley.model.sample import Options, Picks, first_greatest, judged, law
 
 
 class Odds(NamedTuple):
@@ -44,8 +44,7 @@ def pick_or_reject(
         ),
         lambda: greedy,
     )
-    chosen = jnp.take_along_axis(logits, token[..., None], axis=-1)[..., 0]
-    return Picks(token, chosen - jax.nn.logsumexp(logits, axis=-1))
+    return judged(logits, token)
 
 
 def _judge(

@@ -32,6 +32,7 @@ class Picks(NamedTuple):
 
     token: jax.Array  # [R, W] int32
     logprob: jax.Array  # [R, W] float32
+    total: jax.Array  # [R, W] float32: what a logit is lessened by to be a log-probability
 
 
 def pick(logits: jax.Array, options: Options, position: jax.Array) -> Picks:
@@ -43,8 +44,14 @@ def pick(logits: jax.Array, options: Options, position: jax.Array) -> Picks:
         lambda: jnp.where(sampled[:, None], _sample(logits, options, position), greedy),
         lambda: greedy,
     )
+    return judged(logits, token)
+
+
+def judged(logits: jax.Array, token: jax.Array) -> Picks:
+    """The tokens [R, W] with their log-probabilities by the logits [R, W, V]."""
     chosen = jnp.take_along_axis(logits, token[..., None], axis=-1)[..., 0]
-    return Picks(token, chosen - jax.nn.logsumexp(logits, axis=-1))
+    total = jax.nn.logsumexp(logits, axis=-1)
+    return Picks(token, chosen - total, total)
 
 
 def first_greatest(values: jax.Array) -> jax.Array:

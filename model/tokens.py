@@ -22,6 +22,7 @@ class Tokenizer:
 
     vocab_size: int  # ids from here on are out of vocabulary
     spelling: Spelling  # without special tokens
+    shown: Spelling  # with them
 
     def __init__(self, files: TokenizerFiles) -> None:
         self._vocabulary = read_vocabulary(files.tokenizer_json)
@@ -32,6 +33,7 @@ class Tokenizer:
         self._special_ids = frozenset(self._specials.values())
         self.vocab_size = 1 + max(self._vocabulary.get_vocab().values(), default=-1)
         self.spelling = Spelling(self._vocabulary, hidden=self._special_ids)
+        self.shown = Spelling(self._vocabulary, hidden=frozenset())
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a plain prompt, with BOS first if the model wants one.
@@ -54,9 +56,7 @@ class Tokenizer:
 
     def decode(self, tokens: Iterable[int], skip_special: bool = True) -> str:
         """The text of the tokens; U+FFFD stands for bytes that are no character."""
-        if skip_special:
-            return self.spelling.text(tokens)
-        return Spelling(self._vocabulary, hidden=frozenset()).text(tokens)
+        return (self.spelling if skip_special else self.shown).text(tokens)
 
     def special_id(self, text: str) -> int | None:
         """The id of the special token that is written exactly so."""

@@ -32,6 +32,7 @@ class Classes:
         """Raises ValueError for two of one name, shares over 1 or an unknown `usual` class."""
         self.ordered = tuple(classes)
         self._named = {each.name: each for each in classes}
+        self._ranks = {each.name: rank for rank, each in enumerate(classes)}
         if len(self._named) != len(self.ordered) or not self.ordered:
             raise ValueError("each priority class needs a name of its own, and there must be one")
         if not 0 <= sum(each.share for each in classes) <= 1:
@@ -45,3 +46,7 @@ class Classes:
         if name not in self._named:
             raise ValueError(f"priority {name!r} is no class here; there are {list(self._named)}")
         return self._named[name]
+
+    def rank(self, name: str) -> int:
+        """0 for the most urgent class, by its own name."""
+        return self._ranks[name]

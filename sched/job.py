@@ -3,11 +3,16 @@
 import itertools
 import math
 import secrets
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, Self
 
 FinishReason = Literal["stop", "length", "cancelled", "error"]
+ErrorCode = Literal["timeout"]
+
+
+MOST_TOPS = 20  # of the likeliest tokens of a place that an answer may tell
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,7 @@ class Sampling:
     seed: int | None = None  # None: drawn once when the job is made, and reported
     stop: tuple[str, ...] = ()
     ignore_eos: bool = False
+    top_logprobs: int | None = None  # so many of the likeliest tokens of each place; None: none
 
     def __post_init__(self) -> None:
         checks = (
@@ -35,6 +41,7 @@ class Sampling:
             ("min_p", self.min_p, 0.0 <= self.min_p <= 1.0),
             ("seed", self.seed, self.seed is None or -(2**63) <= self.seed < 2**64),
             ("stop", self.stop, all(self.stop)),
+            ("top_logprobs", self.top_logprobs, 0 <= (self.top_logprobs or 0) <= MOST_TOPS),
         )
         for name, value, good in checks:
             if not good or (isinstance(value, float) and not math.isfinite(value)):
@@ -49,6 +56,7 @@ ALLOWED = {
     "min_p": "it must be from 0 to 1",
     "seed": "it must fit in 64 bits",
     "stop": "a stop string must not be empty",
+    "top_logprobs": f"it must be from 0 to {MOST_TOPS}",
 }
 
 
@@ -61,6 +69,21 @@ class Usage:
     cached_tokens: int  # of the prompt, taken from the prefix cache
     accepted_tokens: int  # of the completion, guessed by the draft policy and verified
     rejected_tokens: int  # guessed by the draft policy and not kept
+
+
+Top = tuple[int, float]
+"""One of the likeliest tokens of a place, with its log-probability."""
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How likely each token of a prompt is, given those before it.
+
+    Of the first token nothing is known, so there is one fewer than the prompt has tokens.
+    """
+
+    logprobs: tuple[float, ...]  # under the unfiltered model, natural logarithm
+    tops: tuple[tuple[Top, ...], ...]  # for each of them the likeliest tokens of its place
 
 
 @dataclass(frozen=True)
@@ -78,6 +101,9 @@ class Event:
     finish: FinishReason | None = None
     usage: Usage | None = None
     error: str | None = None  # a sentence, with finish "error"
+    code: ErrorCode | None = None  # with finish "error": its kind, where it has one
+    tops: tuple[tuple[Top, ...], ...] = ()  # of each token, where the job asks for them
+    scores: tuple[Scores, ...] = ()  # of each prompt, at the end of a job that scores
 
 
 _numbers = itertools.count(1)
@@ -95,15 +121,46 @@ class Job:
     deliver: Callable[[Event], None]
     namespace: str = ""  # nothing of a job's text reaches jobs of another one
     tenant: str = ""  # who asks; "" is anyone
+    tenant_rows: int | None = None  # most rows that its tenant may have at once; None: all
     priority: str = ""  # the name of a priority class; "" is the usual one
     timeout: float | None = None  # seconds, waiting included, after which it ends with an error
     label: str = ""  # what logs call it: the id of the request it answers
+    born: float = field(default_factory=time.monotonic)  # time counts from here on
+    seated: float | None = field(default=None, init=False)  # when it got a row, on that clock
     number: int = field(default_factory=lambda: next(_numbers))
     seed: int = field(init=False)  # the one asked for, or one drawn for this job
 
     def __post_init__(self) -> None:
         asked = self.sampling.seed
         self.seed = secrets.randbits(64) if asked is None else asked
+
+
+@dataclass(eq=False)
+class ScoreJob(Job):
+    """One request to score prompts: how likely each of their tokens is after those before it.
+
+    `prompt` has the tokens of all of them. There is one event, with the scores or an error.
+    """
+
+    prompts: Sequence[Sequence[int]] = ()
+
+    @classmethod
+    def of(
+        cls,
+        prompts: Sequence[Sequence[int]],
+        top: int | None,
+        deliver: Callable[[Event], None],
+        **who: Any,
+    ) -> Self:
+        """With the `top` likeliest tokens of each place; `who` are fields of `Job`."""
+        every = [token for prompt in prompts for token in prompt]
+        return cls(every, Sampling(top_logprobs=top), deliver, prompts=prompts, **who)
+
+
+def failed(job: Job, error: str, code: ErrorCode | None = None) -> Event:
+    """The only event of a job that ends before it has run."""
+    usage = Usage(len(job.prompt), 0, 0, 0, 0)
+    return Event("", (), (), (), finish="error", usage=usage, error=error, code=code)
 
 
 class JobRefused(ValueError):
@@ -123,4 +180,11 @@ class QueueFull(RuntimeError):
 
 
 class EngineDown(RuntimeError):
-    """The engine does not take work: it is starting, draining or dead; the message says which."""
+    """The engine does not take work: it is starting, draining or dead; the message says which.
+
+    `retry_after` is in seconds, None where waiting will not help.
+    """
+
+    def __init__(self, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after

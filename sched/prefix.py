@@ -37,6 +37,7 @@ class PrefixCache:
         self.lookup_tokens = 0  # in prompts looked up
         self.hit_tokens = 0  # of those, found
         self.registered_tokens = 0
+        self.skipped = 0  # rows that ended without a whole block to register
         self._blocks = blocks
         self._block = block  # positions in each
         self._found: dict[Link, int] = {}
@@ -46,6 +47,11 @@ class PrefixCache:
     def cached(self) -> int:
         """How many blocks can be found, used or idle."""
         return len(self._found)
+
+    @property
+    def hit_rate(self) -> float:
+        """Share of the tokens looked up that were found."""
+        return self.hit_tokens / max(self.lookup_tokens, 1)
 
     def match(self, tokens: Sequence[int], namespace: str = "") -> list[int]:
         """The longest run of cached blocks the prompt begins with, referenced for the caller.
@@ -91,6 +97,7 @@ class PrefixCache:
                 new += self._block
             parent = self._found[link]
         self.registered_tokens += new
+        self.skipped += parent is None
         return new
 
     def release(self, table: Sequence[int]) -> None:

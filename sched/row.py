@@ -3,9 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from galley.sched.job import Event, FinishReason, Job, Usage
+from galley.sched.classes import PriorityClass
+from galley.sched.forecast import Need
+from galley.sched.goodput import Watch
+from galley.sched.job import ErrorCode, Event, FinishReason, Job, Top, Usage
 from galley.sched.prefix import Reservation
 from galley.sched.text import AnswerText
+from galley.spec.round import Opening, Round
 
 
 @dataclass(eq=False)
@@ -13,14 +17,18 @@ class Row:
     """A job in a seat. `commit` is the one place where tokens become part of an answer."""
 
     job: Job
+    kind: PriorityClass
     seat: int
     reservation: Reservation
     text: AnswerText
     ends: frozenset[int]  # token ids that end the answer
     limit: int  # most tokens of the answer
+    watch: Watch
     tokens: list[int] = field(init=False)
     cursor: int = field(init=False)
     finish: FinishReason | None = None
+    spoiled: bool = False  # what it computed is not finite, and nobody may use it
+    passed: int = 0  # turns in which more urgent prompts were fed before its own
     accepted: int = 0
     rejected: int = 0
 
@@ -38,11 +46,41 @@ class Row:
         """Tokens of the answer so far."""
         return len(self.tokens) - len(self.job.prompt)
 
+    def opening(self) -> Opening:
+        """What a driver has to know to seat it."""
+        sampling = self.job.sampling
+        return Opening(
+            seat=self.seat,
+            prompt=self.job.prompt,
+            cached=self.reservation.cached_tokens,
+            end=len(self.job.prompt) + self.limit - 1,  # the last token is never fed
+            table=self.reservation.table,
+            seed=self.job.seed,
+            temperature=sampling.temperature,
+            top_k=sampling.top_k,
+            top_p=sampling.top_p,
+            min_p=sampling.min_p,
+            namespace=self.job.namespace,
+            tops=bool(sampling.top_logprobs),
+        )
+
+    def need(self) -> Need:
+        """What it still takes until its answer is as long as it may be."""
+        unfed = max(0, len(self.job.prompt) - self.cursor)
+        blocks = len(self.reservation.table)
+        return Need(self.kind.name, blocks, unfed, self.limit - self.made)
+
     def filled_prompt(self) -> Sequence[int]:
         """The part of the prompt whose keys and values are in the cache."""
-        return self.job.prompt[: self.cursor]
+        return () if self.spoiled else self.job.prompt[: self.cursor]
 
-    def commit(self, tokens: Sequence[int], logprobs: Sequence[float], guessed: int) -> Event:
+    def commit(
+        self,
+        tokens: Sequence[int],
+        logprobs: Sequence[float],
+        guessed: int,
+        tops: Sequence[tuple[Top, ...]] = (),
+    ) -> Event:
         """Takes a round's tokens one by one, up to the one that ends the answer.
 
         `tokens` stand; all but the last were guessed when `guessed` guesses were verified. What
@@ -65,6 +103,7 @@ class Row:
             guessed=tuple(place < right for place in range(taken)),
             finish=self.finish,
             usage=self.usage() if self.finish is not None else None,
+            tops=tuple(tops[:taken]),
         )
 
     def usage(self) -> Usage:
@@ -76,10 +115,10 @@ class Row:
             rejected_tokens=self.rejected,
         )
 
-    def fail(self, error: str) -> Event:
+    def fail(self, error: str, code: ErrorCode | None = None) -> Event:
         """The event that ends the answer with an error."""
         self.finish = "error"
-        return Event("", (), (), (), finish="error", usage=self.usage(), error=error)
+        return Event("", (), (), (), finish="error", usage=self.usage(), error=error, code=code)
 
     def _take(self, token: int) -> str:
         """Adds one token and returns the text it lets go; sets `finish` when it is the last."""
@@ -95,3 +134,15 @@ class Row:
             self.finish = "length"
             return piece.text + self.text.end()
         return piece.text
+
+
+def tops_of(row: Row, place: int, done: Round) -> list[tuple[Top, ...]]:
+    """The likeliest tokens after each position that stands, if the row's job asks for them.
+
+    `place` is where the row is in the round.
+    """
+    count = row.job.sampling.top_logprobs
+    if count is None:
+        return []
+    kept = range(int(done.kept[place]))
+    return [() if done.tops is None else done.tops.at(place, at, count) for at in kept]

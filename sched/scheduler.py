@@ -6,23 +6,17 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Literal
 
-from galley.sched.job import EngineDown, Job, JobRefused
-from galley.sched.loop import Loop, answer_limit
+from galley.sched.classes import PriorityClass
+from galley.sched.forecast import Need
+from galley.sched.health import Health
+from galley.sched.job import EngineDown, Job, JobRefused, ScoreJob
+from galley.sched.loop import Loop
+from galley.sched.score import check_lengths
+from galley.sched.seating import answer_limit, need_of
 from galley.spec.round import Fault
 
-Status = Literal["starting", "ok", "draining", "dead"]
-
-
-@dataclass(frozen=True)
-class Health:
-    """How the engine is; `cause` and `reason` say why it is dead."""
-
-    status: Status
-    cause: str | None = None
-    reason: str | None = None
+RETRY = 5.0  # seconds: by then a server that starts or ends may have made place for the next
 
 
 class Scheduler:
@@ -40,7 +34,7 @@ class Scheduler:
         self._turning = False  # whether jobs are in the loop's hands and not all events are out
         self._cold = True  # whether the driver may have programs that never ran
         self._health = Health("starting")
-        self._gauges: Mapping[str, float] = {**loop.counters.named(), **loop.gauges()}
+        self._seen = loop.seen()
         self._thread = threading.Thread(target=self._run, name="galley-engine", daemon=True)
 
     def start(self) -> None:
@@ -50,21 +44,29 @@ class Scheduler:
         atexit.register(self.close)  # a thread inside a device program must not outlive Python
 
     def submit(self, job: Job) -> None:
-        """Queues the job. Raises JobRefused if it could never run, EngineDown if none can now."""
+        """Queues the job; nothing that was queued is refused later, for want of room or time.
+
+        Raises JobRefused if it could never run, QueueFull if as many run and wait as may, and
+        EngineDown if none can run now. A stuck engine takes jobs: it may go on.
+        """
+        kind = self._kind(job)
         self._check(job)
+        need = need_of(job, kind, self._loop.driver)
+        self._check_room(need)
         with self._wake:
-            if self._health.status != "ok":
-                raise EngineDown(f"the engine is {self._health.status}{_because(self._health)}")
-            self._arrived.append(job)
-            self._wake.notify_all()
+            self._check_up()
+            if self._loop.admission.enter(job, need):
+                self._arrived.append(job)
+                self._wake.notify_all()
+                return
+        raise self._loop.admission.refusal(need)  # takes a while: no lock is held
 
     def cancel(self, job: Job) -> None:
         """Gives up the job's place before the next round; nothing happens if it has ended."""
         with self._wake:
             if job in self._arrived:
-                self._arrived.remove(job)
-            else:
-                self._left.append(job)
+                self._loop.admission.left(job)  # its place is free at once
+            self._left.append(job)
             self._wake.notify_all()
 
     @contextmanager
@@ -104,14 +106,58 @@ class Scheduler:
         atexit.unregister(self.close)
 
     def health(self) -> Health:
-        return self._health
+        """How the engine is now; the engine thread is not asked."""
+        health, age = self._health, self._age()
+        if health.status not in ("ok", "draining") or age <= self._loop.limits.stuck_after:
+            return health
+        return Health("stuck", reason=f"no step has finished for {age:.0f} s while jobs run")
 
     def snapshot(self) -> Mapping[str, float]:
         """Counters and gauges as of the last turn."""
-        return self._gauges
+        return {
+            **self._seen.named(),
+            **self._loop.admission.numbers(),
+            "engine_seconds_since_step": self._age(),
+        }
+
+    def _age(self) -> float:
+        return self._loop.pulse.age(self._loop.clock())
+
+    def _check_up(self) -> None:
+        health = self._health
+        if health.status != "ok":
+            retry = None if health.status == "dead" else RETRY
+            raise EngineDown(f"the engine is {health.status}{health.because}", retry)
+
+    def _kind(self, job: Job) -> PriorityClass:
+        try:
+            return self._loop.classes.named(job.priority)
+        except ValueError as unknown:
+            raise JobRefused("priority", str(unknown)) from unknown
+
+    def _check_room(self, need: Need) -> None:
+        most = self._loop.admission.most_blocks(need.kind)
+        if need.blocks > most:
+            block = self._loop.driver.block
+            raise JobRefused(
+                "max_tokens",
+                f"prompt and max_tokens need {need.blocks * block} positions of the cache, and "
+                f"priority {need.kind!r} can have {most * block}: the rest is kept for others; "
+                "lower max_tokens",
+            )
 
     def _check(self, job: Job) -> None:
         context = self._loop.driver.context
+        if isinstance(job, ScoreJob):
+            check_lengths(job, context)
+        else:
+            self._check_length(job, context)
+        if not (min(job.prompt) >= 0 and max(job.prompt) < self._vocab_size):
+            raise JobRefused(
+                "prompt", f"the prompt has token ids outside 0 to {self._vocab_size - 1}"
+            )
+
+    def _check_length(self, job: Job, context: int) -> None:
         prompt = len(job.prompt)
         if prompt == 0:
             raise JobRefused("prompt", "the prompt is empty; give at least one token")
@@ -127,15 +173,12 @@ class Scheduler:
                 f"max_tokens is {job.sampling.max_tokens} and the prompt has {prompt} tokens, "
                 f"together more than the context of {context}; lower max_tokens",
             )
-        if not (min(job.prompt) >= 0 and max(job.prompt) < self._vocab_size):
-            raise JobRefused(
-                "prompt", f"the prompt has token ids outside 0 to {self._vocab_size - 1}"
-            )
 
     def _run(self) -> None:
         try:
             while self._wait():
                 arrived, left = self._collect()
+                self._loop.pulse.beat(self._loop.clock())
                 if self._loop.idle and not arrived:
                     self._cold = self._loop.driver.warm()
                 self._loop.turn(arrived, left)
@@ -153,6 +196,7 @@ class Scheduler:
         with self._wake:
             while not self._stopping:
                 if self._holds:
+                    self._loop.pulse.rest()
                     self._still = True
                     self._wake.notify_all()
                 elif self._arrived or self._left or not self._loop.idle or self._cold:
@@ -165,22 +209,21 @@ class Scheduler:
         with self._wake:
             arrived, left = self._arrived, self._left
             self._arrived, self._left = [], []
-            self._turning = True
+            self._turning = bool(arrived) or not self._loop.idle  # else it only warms up
         return arrived, left
 
     def _publish(self) -> None:
-        self._gauges = {**self._loop.counters.named(), **self._loop.gauges()}
+        self._seen = self._loop.seen()
+        if self._loop.idle:
+            self._loop.pulse.rest()
         with self._wake:
             self._turning = False
 
     def _die(self, cause: str | None, reason: str) -> None:
         with self._wake:
             self._health = Health("dead", cause, reason)
-            arrived, self._arrived = self._arrived, []
+            arrived = [job for job in self._arrived if job not in self._left]
+            self._arrived, self._left = [], []
             self._wake.notify_all()
         self._loop.fail_all(f"the engine stopped: {reason}", arrived)
         self._publish()
-
-
-def _because(health: Health) -> str:
-    return f": {health.reason}" if health.reason else ""

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from galley.model.detokenizer import Detokenizer
+from galley.model.tokens import Tokenizer
+from galley.sched.job import Job
 
 
 class Piece(NamedTuple):
@@ -54,6 +56,24 @@ class AnswerText:
         final = len(text) - max(search.matched for search in self._searches)
         self._held = text[final:]
         return Piece(text[:final], False)
+
+
+class Texts:
+    """Makes the text of each job's answer, and knows what ends it."""
+
+    def __init__(self, tokenizer: Tokenizer, ends: frozenset[int]) -> None:
+        self._tokenizer = tokenizer
+        self._ends = ends
+
+    def of(self, job: Job) -> AnswerText:
+        detokenizer = Detokenizer(self._tokenizer, job.prompt)
+        stops = job.sampling.stop
+        ids = frozenset(i for i in map(self._tokenizer.special_id, stops) if i is not None)
+        return AnswerText(detokenizer, stops, ids)
+
+    def ends(self, job: Job) -> frozenset[int]:
+        """The tokens that end the answer whatever its text is."""
+        return frozenset() if job.sampling.ignore_eos else self._ends
 
 
 class Search:

@@ -49,6 +49,10 @@ class Best(DraftPolicy):
         if self._dear is not None:
             self._dear.prepare(around)
 
+    def rehearse(self) -> None:
+        for member in self.members:
+            member.rehearse()
+
     def open(self, opening: Opening) -> None:
         for member in self.members:
             member.open(opening)

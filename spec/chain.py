@@ -123,7 +123,22 @@ class Chain(DraftPolicy):
             for program, run in zip(programs, runs, strict=True)
         }
         self.begin()
-        self._exercise()
+
+    def rehearse(self) -> None:
+        """Runs every program once, for nobody: a first run takes longer than those to come."""
+        state = self._around.state
+        for window in {w.shape(): w for w in (*self._windows, *state.plan.feeding)}.values():
+            rows, width = window.rows, window.width
+            seat, nothing = fill([], rows, state.idle), np.zeros(rows, np.int32)
+            stream = np.zeros((rows, width, state.config.hidden_size), np.float32)
+            tokens = np.zeros((rows, width + 1), np.int32)
+            taps = tuple(stream for _ in self.needs.taps)
+            hidden = Hidden(seat, nothing, nothing, tokens, taps, stream[:, 0])
+            self.feed(hidden, Seen(seat, nothing, nothing, self._since(seat), tokens))  # type: ignore[arg-type]
+        for rows in {window.rows for window in self._windows}:
+            seat = fill([], rows, state.idle)
+            self.extend(seat, self._since(seat), 1)
+        np.asarray(self.front.token)  # waits for them
 
     def open(self, opening: Opening) -> None:
         self._known.open(opening)
@@ -153,22 +168,6 @@ class Chain(DraftPolicy):
         first = self._around.acceptance.chances(self.name, [grade])[0]
         usual = min(self._around.acceptance.of(self.name), 0.95)
         return first * (1 - usual**self.width) / (1 - usual)
-
-    def _exercise(self) -> None:
-        """Runs every program once, for nobody: a first run takes longer than those to come."""
-        state = self._around.state
-        for window in {w.shape(): w for w in (*self._windows, *state.plan.feeding)}.values():
-            rows, width = window.rows, window.width
-            seat, nothing = fill([], rows, state.idle), np.zeros(rows, np.int32)
-            stream = np.zeros((rows, width, state.config.hidden_size), np.float32)
-            tokens = np.zeros((rows, width + 1), np.int32)
-            taps = tuple(stream for _ in self.needs.taps)
-            hidden = Hidden(seat, nothing, nothing, tokens, taps, stream[:, 0])
-            self.feed(hidden, Seen(seat, nothing, nothing, self._since(seat), tokens))  # type: ignore[arg-type]
-        for rows in {window.rows for window in self._windows}:
-            seat = fill([], rows, state.idle)
-            self.extend(seat, self._since(seat), 1)
-        np.asarray(self.front.token)  # waits for them
 
     def _chains(self, rows: Sequence[RowView]) -> dict[int, Guess]:
         """The guesses by seat."""
@@ -215,7 +214,7 @@ class Chain(DraftPolicy):
         return min(self.width, max(w.width for w in self._windows if w.rows == room) - 1)
 
     def _pays(self, room: int, links: Sequence[Sequence[int]]) -> bool:
-        """Whether one more guess for each row is worth a step of the drafter and of the model."""
+        """Whether some number of further guesses for each row is worth the time they take."""
         seconds = self._step_seconds.get(room)
         pace = self._around.times.pace(room)
         if seconds is None or pace is None:
@@ -224,9 +223,15 @@ class Chain(DraftPolicy):
         usual = acceptance.of(self.name)
         rows = zip(*links, strict=True)
         stand = sum(survivals(acceptance.chances(self.name, row))[-1] for row in rows)
-        made = len(links)
-        widening = self._around.times.widening(self._of(room), made, made + 1)
-        return stand * usual > pace * (seconds + widening)
+        made, most = len(links), self._most(room)
+        times, windows = self._around.times, self._of(room)
+        gain = 0.0
+        for more in range(1, most - made + 1):
+            stand *= usual
+            gain += stand
+            if gain > pace * (more * seconds + times.widening(windows, made, made + more)):
+                return True
+        return False
 
     def _of(self, room: int) -> Sequence[Window]:
         return [window for window in self._windows if window.rows == room]

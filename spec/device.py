@@ -32,6 +32,11 @@ class Ran(NamedTuple):
     last: jax.Array | None  # [R, hidden]
 
 
+class _Through(NamedTuple):
+    x: jax.Array  # [R, W, hidden] after all layers
+    taken: list[tuple[jax.Array, ...]]  # what was tapped in each stack of layers
+
+
 class DeviceState:
     """Owns everything on the device. `run` moves it on by one round."""
 
@@ -49,24 +54,45 @@ class DeviceState:
         self.plan = plan
         self.entries = entries
         self.verifier = verifier
+        self.needs = needs  # what the programs give beside the round itself
         self.programs = Programs(config, weights, plan, needs, verifier)
         self.idle = plan.rows  # the seat of a row that is not there
         self.rows: seats.Rows
-        self._pools: list[kv.Cache]
-        self._runs: dict[str, Run] = {}
+        self.runs: dict[str, Run] = {}  # the prepared programs by their keys
+        self.pools: list[kv.Cache]
+        self._topped: set[int] = set()  # seats that ask for the likeliest tokens
 
     def prepare(self, progress: Progress | None = None) -> None:
         """Compiles every program that will ever run, and makes cache and rows."""
         programs = self.programs.all()
         keys = [key(program.name, program.shape) for program in programs]
-        self._runs = dict(zip(keys, self.entries.prepare(programs, progress), strict=True))
-        self._pools = self._runs["cache.empty"]()
-        self.rows = self._runs["rows.empty"]()
+        self.runs = dict(zip(keys, self.entries.prepare(programs, progress), strict=True))
+        self.pools = self.runs["cache.empty"]()
+        self.rows = self.empty_rows()
+
+    def empty_rows(self) -> seats.Rows:
+        """The state of seats that nobody has."""
+        rows: seats.Rows = self.runs["rows.empty"]()
+        return rows
 
     def seat(self, opening: Opening) -> None:
         """Writes the state of one row."""
+        self.rows = self.seated(self.rows, opening)
+        (self._topped.add if opening.tops else self._topped.discard)(opening.seat)
+
+    def seated(self, rows: seats.Rows, opening: Opening) -> seats.Rows:
+        """The rows, which are given up, with a new one among them."""
         new = seats.opened(opening, self.programs.table)
-        self.rows = self._runs["rows.seat"](self.rows, np.int32(opening.seat), new)
+        written: seats.Rows = self.runs["rows.seat"](rows, np.int32(opening.seat), new)
+        return written
+
+    def wipe(self, blocks: Sequence[int]) -> None:
+        """Makes the blocks zero. What is not finite in a block would reach rows that may not see
+        it: nought times it is not nought.
+        """
+        which = fill(blocks, self.programs.table, self.plan.layout.blocks)
+        for at, pools in enumerate(self.pools):
+            self.pools[at] = self.runs["cache.wipe"](pools, which)
 
     def run(
         self,
@@ -90,49 +116,59 @@ class DeviceState:
             guesses = guesses._replace(odds=_odds(np.asarray(guesses.tokens), odds))
         try:
             ran = self._dispatch(window, guesses, tree)
-            read: Any = (None if x is None else np.asarray(x)[: len(taken)] for x in ran.outcome)
-            return ran._replace(outcome=Outcome(*read))
+            outcome = ran.outcome
+            if self._topped.isdisjoint(taken):
+                outcome = outcome._replace(tops=None)
+            read = jax.tree.map(lambda x: np.asarray(x)[: len(taken)], outcome)
+            return ran._replace(outcome=read)
         except (RuntimeError, ValueError, TypeError) as error:
             raise Fault(f"{type(error).__name__} in {window.text()}: {error}") from error
 
     def _dispatch(self, window: Window, guesses: Guesses, tree: Tree | None) -> Ran:
         """Sends a round to the device; what comes back may not be computed yet."""
-        begin = self._runs[key("begin", positions(window))]
-        layers = self._runs[key("layers", window.text())]
-        plain, trees = guesses._replace(odds=None), () if tree is None else (tree.arrays,)
-        stream: Stream = begin(self.weights.ends_leaves, self.rows, plain, *trees)
-        x, taken = stream.x, []
-        for at, leaves in enumerate(self.weights.stack_leaves):
-            x, self._pools[at], taps = layers(leaves, self._pools[at], x, stream.turn, stream.reach)
-            taken.append(taps)
+        x, taken = self.through(window, self.rows, guesses._replace(odds=None), tree)
         if tree is not None:
             return Ran(self._end_tree(window, x, guesses, tree), (), None)
         end = self._end_prompts if window.feeds else self._end
         outcome, last = end(window, x, guesses)
         return Ran(outcome, self.programs.taps.pick(taken), last)
 
+    def through(
+        self, window: Window, rows: seats.Rows, guesses: Guesses, tree: Tree | None = None
+    ) -> _Through:
+        """Sends tokens of some rows through all layers; the cache has them then."""
+        begin = self.runs[key("begin", positions(window))]
+        layers = self.runs[key("layers", window.text())]
+        trees = () if tree is None else (tree.arrays,)
+        stream: Stream = begin(self.weights.ends_leaves, rows, guesses, *trees)
+        x, taken = stream.x, []
+        for at, leaves in enumerate(self.weights.stack_leaves):
+            x, self.pools[at], taps = layers(leaves, self.pools[at], x, stream.turn, stream.reach)
+            taken.append(taps)
+        return _Through(x, taken)
+
     def _end(
         self, window: Window, x: jax.Array, guesses: Guesses
     ) -> tuple[Outcome, jax.Array | None]:
-        finish = self._runs[key("finish", positions(window))]
+        finish = self.runs[key("finish", positions(window))]
         self.rows, outcome, last = finish(self.weights.ends_leaves, self.rows, x, guesses)
         return outcome, last
 
     def _end_tree(self, window: Window, x: jax.Array, guesses: Guesses, tree: Tree) -> Outcome:
-        finish = self._runs[key("finish", positions(window))]
-        compact = self._runs[key("compact", positions(window))]
+        finish = self.runs[key("finish", positions(window))]
+        compact = self.runs[key("compact", positions(window))]
         ends = self.weights.ends_leaves
         outcome: Outcome
         self.rows, outcome, way = finish(ends, self.rows, x, guesses, tree.arrays)
-        for at, pools in enumerate(self._pools):
-            self._pools[at] = compact(pools, self.rows, guesses.seat, way, outcome.kept)
+        for at, pools in enumerate(self.pools):
+            self.pools[at] = compact(pools, self.rows, guesses.seat, way, outcome.kept)
         return outcome
 
     def _end_prompts(
         self, window: Window, x: jax.Array, guesses: Guesses
     ) -> tuple[Outcome, jax.Array | None]:
-        last = self._runs[key("last", positions(window))](x, guesses.counts)
-        finish = self._runs[key("finish prompts", f"{window.rows} x 1")]
+        last = self.runs[key("last", positions(window))](x, guesses.counts)
+        finish = self.runs[key("finish prompts", f"{window.rows} x 1")]
         fed = _fed(window, guesses)
         self.rows, outcome = finish(self.weights.ends_leaves, self.rows, last, fed)
         return outcome, last

@@ -7,7 +7,8 @@ from typing import Literal
 import numpy as np
 
 from galley.model.config import ModelConfig
-from galley.model.entries import Progress
+from galley.model.entries import Entry, Progress
+from galley.spec import finite
 from galley.spec.acceptance import Acceptance
 from galley.spec.device import DeviceState, Ran, fill
 from galley.spec.plan import Plan, PlanError
@@ -22,10 +23,15 @@ from galley.spec.round import (
     Ints,
     Lane,
     Opening,
+    Piece,
     Round,
     RowView,
+    Scored,
+    Tops,
     no_guesses,
 )
+from galley.spec.running import Running
+from galley.spec.scoring import Scorer
 from galley.spec.tally import Tally
 from galley.spec.trace import Watcher
 from galley.spec.verify import REJECT
@@ -51,6 +57,8 @@ class ModelDriver:
         self.state = state
         self.policy = policy
         self.watcher = Watcher()
+        self._running = Running()
+        self._made: Sequence[Entry] = ()  # the policy's own programs
         self.rows = plan.rows
         self.block = plan.layout.block
         self.blocks = plan.layout.blocks
@@ -59,7 +67,7 @@ class ModelDriver:
         self.acceptance = Acceptance()
         self.times = Times()
         self.tally = Tally()
-        self.seconds = {"propose": 0.0, "step": 0.0, "observe": 0.0}
+        self.seconds = {"propose": 0.0, "step": 0.0, "observe": 0.0, "score": 0.0}
         self._chains, self._trees = plan.chains, plan.trees
         self._prompts = Prompts(plan.feeding)
         # leaving out a guess because of what it is would change the law that rejection keeps
@@ -67,6 +75,8 @@ class ModelDriver:
         self._widths = Widths(self.times, widest)
         known = (*plan.chains, *plan.feeding)
         self._cold = sorted(known, key=lambda w: w.span)  # not run yet, likely ones first
+        self._cold_scoring = sorted(plan.scoring, key=lambda w: w.span)
+        self.scorer = Scorer(state)
 
     @property
     def config(self) -> ModelConfig:
@@ -74,29 +84,55 @@ class ModelDriver:
 
     def prepare(self, progress: Progress | None = None) -> None:
         """Compiles every program this driver and its policy will ever run."""
+        self._check(self.policy)
+        self.state.prepare(progress)
+        self._made = self.make_ready(self.policy, progress)
+        self.policy.rehearse()
+
+    def make_ready(self, policy: DraftPolicy, progress: Progress | None = None) -> Sequence[Entry]:
+        """Compiles what the policy will run, while rounds may go on; returns what was made.
+
+        Raises PlanError for one that the verifier is not right for.
+        """
+        self._check(policy)
+        before = list(self.state.entries.prepared)
+        policy.prepare(Surroundings(self.state, self.acceptance, self.times), progress)
+        known = set(map(id, before))
+        return [entry for entry in self.state.entries.prepared if id(entry) not in known]
+
+    def swap(self, policy: DraftPolicy, made: Sequence[Entry]) -> None:
+        """The policy, which is ready, takes over the running rows; no round may be under way."""
+        policy.rehearse()
+        for opening in self._running.openings():
+            policy.open(opening)
+        for row in self._running.views():
+            self.policy.close(row)
+        self.policy = policy
+        self.state.entries.forget(self._made)
+        self._made = made
+
+    def _check(self, policy: DraftPolicy) -> None:
         verifier = self.state.verifier
-        if self.policy.tree is not None and verifier == REJECT:
+        if policy.tree is not None and verifier == REJECT:
+            raise PlanError(f"{policy.name} guesses trees, which only the verifier match takes")
+        if not policy.streams & verifier.streams:
             raise PlanError(
-                f"{self.policy.name} guesses trees, which only the verifier match takes"
-            )
-        if not self.policy.streams & verifier.streams:
-            raise PlanError(
-                f"{self.policy.name} draws guesses in a way that the verifier "
+                f"{policy.name} draws guesses in a way that the verifier "
                 f"{verifier.name} is not right for; use the other verifier"
             )
-        self.state.prepare(progress)
-        self.policy.prepare(Surroundings(self.state, self.acceptance, self.times), progress)
 
     def open(self, opening: Opening) -> None:
         """Seats a row and tells the policy."""
         self.state.seat(opening)
         self.policy.open(opening)
         self.watcher.opened(opening)
+        self._running.open(opening)
 
     def close(self, row: RowView) -> None:
         """Tells the policy; the device state of a free seat is never read."""
         self.watcher.closed(row)
         self.policy.close(row)
+        self._running.close(row)
 
     def take(self, lane: Lane, rows: Sequence[RowView]) -> Sequence[RowView]:
         """All decoding rows, or the prompts that share a window with the oldest one."""
@@ -109,11 +145,30 @@ class ModelDriver:
         XLA makes the kernels of its products only then.
         """
         if not self._cold:
-            return False
+            return self._warm_scoring()
         window = self._cold[0]
         for _ in range(1 if window.feeds else 2):  # the second one is timed
             self._run(window, [], no_guesses(0), np.zeros(0, np.int32))
         return True
+
+    def _warm_scoring(self) -> bool:
+        if self._cold_scoring:
+            self.scorer.run(self._cold_scoring.pop(0), [], tops=False)
+        return bool(self._cold_scoring)
+
+    def pack(self, lengths: Sequence[int]) -> int:
+        """How many of the prompts with so many positions, the shortest first, score together."""
+        return self.scorer.packs.together(lengths)
+
+    def score(self, pieces: Sequence[Piece], tops: bool) -> Scored:
+        """The next chunk of prompts that score together."""
+        start = time.perf_counter()
+        scored = self.scorer.score(pieces, tops)
+        if finite.unsound(scored.logprobs, scored.counts) is not None:  # they all end for it
+            for piece in pieces:
+                self.state.wipe(piece.table)
+        self.seconds["score"] += time.perf_counter() - start
+        return scored
 
     def step(self, batch: Batch) -> Round:
         """Guesses, runs the window that suits the guesses, keeps what was right."""
@@ -129,13 +184,15 @@ class ModelDriver:
         seats = [row.seat for row in batch.rows]
         ran = self._run(window, seats, draft, counts)
         clock.lap("step")
-        done = _round(window, ran.outcome, counts)
+        done = self._set_aside(batch, _round(window, ran.outcome, counts))
         if self.policy.needs.any:
             done = done._replace(hidden=_hidden(self.state.idle, batch, window, ran, draft, done))
-        if not feeds:
+        if feeds:
+            self._running.fed(batch.rows)
+        else:
             self._learn(draft, done)
             self.tally.add(window.width, draft.sources, done)
-        self.policy.observe(batch, done)
+        self.policy.observe(batch, self.policy.needs.seen(done, self.state.needs))
         clock.lap("observe")
         for part, seconds in clock.seconds.items():
             self.seconds[part] += seconds
@@ -143,6 +200,15 @@ class ModelDriver:
             self.times.keep(window.rows, int(done.kept.sum()), sum(clock.seconds.values()))
         self.watcher.stepped(batch, draft, done, window.text(), clock.seconds, chances)
         return done
+
+    def _set_aside(self, batch: Batch, done: Round) -> Round:
+        """The round without rows that are not finite, whose blocks are wiped for who is next."""
+        failed = finite.failed_rows(done)
+        if failed is None:
+            return done
+        for place in np.flatnonzero(failed).tolist():
+            self.state.wipe(self._running.own_blocks(batch.rows[place].seat, self.block))
+        return finite.without(done, failed)
 
     def _run(self, window: Window, taken: Sequence[int], draft: Draft, counts: Ints) -> Ran:
         start = time.perf_counter()
@@ -210,7 +276,8 @@ def _round(window: Window, outcome: Outcome, counts: Ints) -> Round:
     guessed = np.zeros_like(counts) if window.feeds else counts
     tokens, logprobs = np.asarray(outcome.tokens), np.asarray(outcome.logprobs)
     likely = None if outcome.likely is None else np.asarray(outcome.likely)
-    return Round(tokens, kept, stands, logprobs, guessed, likely)
+    tops = None if outcome.tops is None else Tops(*map(np.asarray, outcome.tops))
+    return Round(tokens, kept, stands, logprobs, guessed, likely, tops=tops)
 
 
 def _hidden(idle: int, batch: Batch, window: Window, ran: Ran, draft: Draft, done: Round) -> Hidden:
@@ -225,7 +292,7 @@ def _hidden(idle: int, batch: Batch, window: Window, ran: Ran, draft: Draft, don
         tokens[ended, done.fed[ended]] = done.tokens[ended, 0]
     else:
         tokens[: len(first), 1:] = done.tokens
-    return Hidden(
+    hidden = Hidden(
         seat=fill([row.seat for row in batch.rows], window.rows, idle),
         cursor=fill([row.cursor for row in batch.rows], window.rows, 0),
         fed=fill(done.fed, window.rows, 0),
@@ -233,3 +300,4 @@ def _hidden(idle: int, batch: Batch, window: Window, ran: Ran, draft: Draft, don
         taps=ran.taps,
         last=ran.last,
     )
+    return hidden if done.failed is None else finite.hidden_without(hidden, done.failed, idle)

@@ -14,6 +14,8 @@ from jax.typing import DTypeLike
 from galley.model import cache, weights
 from galley.model.cache import Layout
 from galley.model.config import ModelConfig
+from galley.spec.ladder import Ladder, ladder_for
+from galley.spec.scoring_windows import scoring_windows
 from galley.spec.tree import Tree
 from galley.spec.window import Window
 
@@ -35,70 +37,6 @@ class Device:
 
 
 @dataclass(frozen=True)
-class Ladder:
-    """Shapes that pay on a kind of device. On CPU measured on two cores; see docs/design.md."""
-
-    decode: tuple[tuple[int, int], ...]  # (rows, width), fewest rows first, then narrowest
-    prompts: tuple[tuple[int, int], ...]
-    block: int
-    spans: tuple[int, ...]  # context lengths attention is prepared for, besides the whole
-    lone_spans: tuple[int, ...]  # the same for one row, which short spans gain nothing
-    prompt_spans: tuple[int, ...]
-
-
-CPU = Ladder(
-    decode=(
-        (1, 2),
-        (1, 4),
-        (1, 8),
-        (1, 16),
-        (4, 1),
-        (4, 2),
-        (4, 4),
-        (8, 1),
-        (8, 4),
-        (16, 1),
-        (16, 2),
-    ),
-    prompts=((1, 32), (1, 80), (1, 128), (1, 256), (4, 32), (4, 80), (4, 128)),
-    block=32,
-    spans=(128, 192, 256, 512, 1024, 2048),
-    lone_spans=(256, 512, 1024, 2048),
-    prompt_spans=(256, 1024),
-)
-# Float32 products sum alike for 2 to 32 positions on CPU, so no window is larger.
-CPU_FLOAT32 = Ladder(
-    decode=(
-        (1, 2),
-        (1, 4),
-        (1, 8),
-        (1, 16),
-        (4, 1),
-        (4, 2),
-        (4, 4),
-        (8, 1),
-        (8, 4),
-        (16, 1),
-        (16, 2),
-    ),
-    prompts=((1, 32),),
-    block=32,
-    spans=CPU.spans,
-    lone_spans=CPU.lone_spans,
-    prompt_spans=CPU.prompt_spans,
-)
-# Not measured: no GPU was at hand. Few shapes, so that start-up stays short.
-GPU = Ladder(
-    decode=((8, 1), (8, 8), (32, 1), (32, 4), (64, 1), (64, 4)),
-    prompts=((1, 256), (4, 256), (1, 1024)),
-    block=32,
-    spans=(512, 2048),
-    lone_spans=(512, 2048),
-    prompt_spans=(1024, 4096),
-)
-
-
-@dataclass(frozen=True)
 class Plan:
     """The sizes of one engine. They are part of the fingerprint."""
 
@@ -108,6 +46,8 @@ class Plan:
     context: int  # most positions of one row
     layout: Layout
     windows: tuple[Window, ...]
+    scoring: tuple[Window, ...]  # that prompts are scored in
+    judged: int  # positions whose logits scoring computes at a time
     prompt_budget: int  # prompt positions a turn feeds while other rows decode
     weight_bytes: int
     cache_bytes: int
@@ -138,6 +78,8 @@ class Plan:
         yield "KV cache", f"{tokens}, {self.cache_bytes / GIB:.2f} GiB"
         shapes = sorted({(w.rows, w.width) for w in self.windows if not w.feeds})
         yield "decode", ", ".join(f"{rows}x{width}" for rows, width in shapes) + " (rows x width)"
+        shapes = sorted({(w.rows, w.width) for w in self.scoring})
+        yield "scoring", ", ".join(f"{rows}x{width}" for rows, width in shapes)
         yield "windows", f"{len(self.windows)} shapes of rows, width and context to prepare"
 
 
@@ -154,7 +96,7 @@ def fit(
 
     Raises PlanError when weights and one row of a single block do not fit.
     """
-    ladder = _ladder(device, dtype)
+    ladder = ladder_for(device.platform, dtype)
     weight_bytes = weights.nbytes(config, dtype)
     block_bytes = ladder.block * cache.bytes_per_token(config, dtype)
     blocks, context = _blocks(config, ladder, device, weight_bytes, block_bytes)
@@ -168,6 +110,10 @@ def fit(
         context=context,
         layout=cache.layout_for(device.platform, dtype, blocks, ladder.block),
         windows=(*_windows(ladder, decode, context), *_tree_windows(ladder, tree, context)),
+        scoring=tuple(
+            scoring_windows(ladder.scoring, rows, ladder.prompt_spans, _whole(ladder, context))
+        ),
+        judged=ladder.scoring.judged,
         prompt_budget=max(rows * width for rows, width in ladder.prompts),
         weight_bytes=weight_bytes,
         cache_bytes=blocks * block_bytes,
@@ -190,17 +136,12 @@ def this_device() -> Device:
     return Device(device.platform, device.device_kind, int(free * 0.9), threads)
 
 
-def _ladder(device: Device, dtype: DTypeLike) -> Ladder:
-    if device.platform != "cpu":
-        return GPU
-    return CPU_FLOAT32 if jnp.dtype(dtype) == jnp.float32 else CPU
-
-
 def _blocks(
     config: ModelConfig, ladder: Ladder, device: Device, weight_bytes: int, block_bytes: int
 ) -> tuple[int, int]:
     """Blocks that fit beside the weights and scratch, at most one context a row; the context."""
-    logits = max(rows * width for rows, width in ladder.decode) * config.vocab_size * 4
+    positions = max(ladder.scoring.judged, *(rows * width for rows, width in ladder.decode))
+    logits = positions * config.vocab_size * 4
     free = device.memory - weight_bytes - 4 * logits
     if free < block_bytes:
         raise PlanError(
@@ -219,10 +160,15 @@ def _useful(shape: tuple[int, int], shapes: list[tuple[int, int]], draft_width: 
     return max(narrower, default=0) <= draft_width
 
 
+def _whole(ladder: Ladder, context: int) -> int:
+    """The context in whole blocks."""
+    return -(-context // ladder.block) * ladder.block
+
+
 def _tree_windows(ladder: Ladder, tree: Tree | None, context: int) -> Iterator[Window]:
     if tree is None:
         return
-    whole = -(-context // ladder.block) * ladder.block
+    whole = _whole(ladder, context)
     paths = tree.arrays.paths.shape
     for span in (*(s for s in ladder.lone_spans if s < whole), whole):
         if tree.width <= span:
@@ -230,7 +176,7 @@ def _tree_windows(ladder: Ladder, tree: Tree | None, context: int) -> Iterator[W
 
 
 def _windows(ladder: Ladder, decode: list[tuple[int, int]], context: int) -> Iterator[Window]:
-    whole = -(-context // ladder.block) * ladder.block
+    whole = _whole(ladder, context)
     for rows, width in decode:
         spans = ladder.lone_spans if rows == 1 else ladder.spans
         for span in (*(s for s in spans if s < whole), whole):

@@ -41,6 +41,20 @@ class Needs(NamedTuple):
         """Whether it asks for `Round.hidden`."""
         return bool(self.taps) or self.last or self.fed
 
+    def within(self, given: "Needs") -> bool:
+        """Whether programs that were made for `given` give this too."""
+        taps = set(self.taps) <= set(given.taps)
+        return taps and self.last <= given.last and self.likely <= given.likely
+
+    def seen(self, done: Round, given: "Needs") -> Round:
+        """What is asked for, out of a round of programs that were made for `given`."""
+        if done.likely is not None:
+            done = done._replace(likely=done.likely[..., : self.likely] if self.likely else None)
+        if done.hidden is None or not self.any:
+            return done._replace(hidden=None)
+        taps = tuple(done.hidden.taps[given.taps.index(tap)] for tap in self.taps)
+        return done._replace(hidden=done.hidden._replace(taps=taps))
+
 
 NOTHING = Needs()
 
@@ -50,8 +64,10 @@ class DraftPolicy(ABC):
 
     A policy fills in what it likes and says nothing (count 0) where it has nothing to say; it
     never raises for that. It sees neither the network nor other tenants' rows. One thread calls
-    it, in this order: `prepare` once; `open` for a row, then `observe` after every round the row
-    took part in and `propose` before every decoding one, then `close`.
+    it, in this order: `prepare` once, `rehearse` once; `open` for a row, then `observe` after every
+    round the row took part in and `propose` before every decoding one, then `close`. A policy that
+    takes over while answers run is prepared on another thread while rounds go on, and everything
+    so far is the prompt of the rows it is opened for.
     """
 
     name: str
@@ -62,6 +78,9 @@ class DraftPolicy(ABC):
 
     def prepare(self, around: Surroundings, progress: "Progress | None" = None) -> None:  # noqa: B027
         """Start-up: the place to allocate on the device and to have programs compiled."""
+
+    def rehearse(self) -> None:  # noqa: B027
+        """Still start-up, with no round under way: the place to run programs a first time."""
 
     def open(self, opening: Opening) -> None:  # noqa: B027
         """A row starts; its prompt is whole, whatever part of it the prefix cache holds."""

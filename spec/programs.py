@@ -10,14 +10,15 @@ from galley.model.config import ModelConfig
 from galley.model.decoder import depth
 from galley.model.entries import Program, shape
 from galley.model.guess import LISTED
+from galley.model.score import lines_of, score_of
 from galley.model.weights import Weights
 from galley.spec import rows as seats
+from galley.spec.finish import Finish, finish_of, finish_prompts_of, finish_tree_of, last_of
 from galley.spec.plan import Plan
 from galley.spec.policy import Needs
 from galley.spec.tree import TreeArrays
 from galley.spec.verify import REJECT, Verifier
 from galley.spec.window import (
-    Finish,
     Stream,
     Window,
     abstract_fed,
@@ -25,10 +26,6 @@ from galley.spec.window import (
     abstract_tree,
     begin_of,
     compact_of,
-    finish_of,
-    finish_prompts_of,
-    finish_tree_of,
-    last_of,
     layers_of,
 )
 
@@ -61,10 +58,11 @@ class Programs:
         self._made = Finish(verifier, needs.last, needs.likely)
 
     def all(self) -> Sequence[Program]:
-        windows = self.plan.windows
+        windows = tuple({w.text(): w for w in (*self.plan.windows, *self.plan.scoring)}.values())
         once = {positions(w): w for w in windows}.values()
-        decoding = {positions(w): w for w in windows if not w.feeds}.values()
-        feeding = {positions(w): w for w in windows if w.feeds}.values()
+        decoding = {positions(w): w for w in self.plan.windows if not w.feeds}.values()
+        feeding = {positions(w): w for w in self.plan.feeding}.values()
+        scoring = {positions(w): w for w in self.plan.scoring}.values()
         blocks, rows = self.plan.layout.blocks, self.plan.rows
         begins = [self._begin(window) for window in once]
         streams = {p.shape: jax.eval_shape(p.function, *p.arguments) for p in begins}
@@ -72,12 +70,15 @@ class Programs:
             Program("cache.empty", f"{blocks} blocks", "start", self._empty_cache, ()),
             Program("rows.empty", f"{rows} rows", "start", self._empty_rows, ()),
             self._seat(),
+            self._wipe(),
             *(self._finish(window) for window in decoding),
             *(self._finish_prompts(rows) for rows in {w.rows for w in feeding}),
             *begins,
             *(self._last(window) for window in feeding),
             *(self._layers(w, streams[positions(w)]) for w in windows),
             *(self._compact(window) for window in decoding if window.paths),
+            *(self._lines(window) for window in scoring),
+            self._score(),
         ]
 
     def abstract_rows(self) -> seats.Rows:
@@ -152,6 +153,22 @@ class Programs:
             donate=(0,),
         )
 
+    def _lines(self, window: Window) -> Program:
+        x = self.stream(window.rows, window.width)
+        reason = "cuts what is scored into pieces"
+        return Program("lines", positions(window), reason, lines_of(self.plan.judged), (x,))
+
+    def _score(self) -> Program:
+        size = self.plan.judged
+        x, tokens = self.stream(1, size), shape((1, size), np.int32)
+        return Program(
+            name="score",
+            shape=f"{size} positions",
+            reason="judges given tokens",
+            function=score_of(self._weights),
+            arguments=(self._weights.ends.shapes, x, tokens, shape((), np.bool_)),
+        )
+
     def _finish_prompts(self, rows: int) -> Program:
         ends, x = self._weights.ends.shapes, shape((rows, self.config.hidden_size), np.float32)
         return Program(
@@ -168,6 +185,18 @@ class Programs:
         new = jax.tree.map(lambda x: shape(x.shape[1:], x.dtype), rows)
         number = shape((), np.int32)
         return Program("rows.seat", "1 row", "opens a row", seats.seat, (rows, number, new), (0,))
+
+    def _wipe(self) -> Program:
+        pools = kv.abstract(self.config, self.plan.layout)[: depth(self.config)]
+        which = shape((self.table,), np.int32)
+        return Program(
+            name="cache.wipe",
+            shape="1 row",
+            reason="cleans the blocks of a row that failed",
+            function=kv.wipe,
+            arguments=(pools, which),
+            donate=(0,),
+        )
 
     def _empty_rows(self) -> seats.Rows:
         return seats.empty(self.plan.rows, self.table)

@@ -140,6 +140,18 @@ class Hidden(NamedTuple):
     last: Any  # on the device, [R, hidden]: after all layers, at the last position that stands
 
 
+class Tops(NamedTuple):
+    """The likeliest tokens of each position, the likeliest first."""
+
+    tokens: Ints  # [n, W, m]
+    logprobs: Floats  # [n, W, m] under the unfiltered model
+
+    def at(self, row: int, place: int, count: int) -> tuple[tuple[int, float], ...]:
+        """Token and log-probability of the first `count` of one position."""
+        tokens, logprobs = self.tokens[row, place, :count], self.logprobs[row, place, :count]
+        return tuple(zip(tokens.tolist(), logprobs.tolist(), strict=True))
+
+
 class Round(NamedTuple):
     """What one round produced for each of its n rows."""
 
@@ -150,6 +162,8 @@ class Round(NamedTuple):
     guessed: Ints  # [n] guesses that were verified
     likely: Ints | None = None  # [n, W, k] where the policy needs it: ids after each position fed
     hidden: Hidden | None = None  # where the policy needs it; rows as in the batch, then idle ones
+    tops: Tops | None = None  # as `tokens`, where a row of the batch asks for it
+    failed: Bools | None = None  # [n] rows whose values are not finite; None when there are none
 
 
 class Opening(NamedTuple):
@@ -166,6 +180,23 @@ class Opening(NamedTuple):
     top_p: float
     min_p: float
     namespace: str = ""  # whose text this is: nobody else's may be drafted from it
+    tops: bool = False  # whether its rounds have to tell the likeliest tokens of each position
+
+
+class Piece(NamedTuple):
+    """A prompt that is being scored, from some position on."""
+
+    tokens: Sequence[int]  # all of it
+    start: int  # positions whose keys and values are in the cache; a multiple of a chunk
+    table: Sequence[int]  # its KV blocks, enough for all positions but the last
+
+
+class Scored(NamedTuple):
+    """What a window found out about the tokens that follow its positions, for each of n pieces."""
+
+    counts: Ints  # [n] positions scored; what comes after them is padding and says nothing
+    logprobs: Floats  # [n, W] of the tokens that follow, under the unfiltered model
+    tops: Tops | None  # as `logprobs`, where asked for
 
 
 class Refused(RuntimeError):
@@ -204,6 +235,17 @@ class Driver(Protocol):
 
     def close(self, row: RowView) -> None:
         """Frees a seat; the policy learns that the row has ended."""
+        ...
+
+    def pack(self, lengths: Sequence[int]) -> int:
+        """How many of the prompts with so many positions, the shortest first, score together."""
+        ...
+
+    def score(self, pieces: Sequence[Piece], tops: bool) -> Scored:
+        """The next chunk of prompts that score together, all from the same position on.
+
+        Raises Refused or Fault.
+        """
         ...
 
     def warm(self) -> bool:

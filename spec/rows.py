@@ -18,6 +18,7 @@ class Rows(NamedTuple):
     end: jax.Array  # [rows] int32: positions the row may fill
     table: jax.Array  # [rows, blocks of a context] int32
     options: Options
+    tops: jax.Array  # [rows] bool: whether the likeliest tokens of each position are asked for
 
 
 def empty(rows: int, table: int) -> Rows:
@@ -34,15 +35,17 @@ def empty(rows: int, table: int) -> Rows:
             top_p=jnp.ones(rows, jnp.float32),
             min_p=jnp.zeros(rows, jnp.float32),
         ),
+        tops=jnp.zeros(rows, bool),
     )
 
 
 def opened(opening: Opening, table: int) -> Rows:
     """The host's arrays for one seat, a `Rows` without its first axis.
 
-    Table places that are not used name block 0 and are never read.
+    Table places that are not used name a block of the row's own: attention reads what lies there,
+    though nothing comes of it unless it is not finite, which in others' blocks it may be.
     """
-    blocks = np.zeros(table, np.int32)
+    blocks = np.full(table, opening.table[-1], np.int32)
     blocks[: len(opening.table)] = opening.table
     seed = opening.seed % 2**64
     options: Any = (
@@ -58,6 +61,7 @@ def opened(opening: Opening, table: int) -> Rows:
         np.int32(opening.end),
         blocks,
         Options(*options),
+        np.bool_(opening.tops),
     )
     return Rows(*values)
 

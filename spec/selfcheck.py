@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from galley.spec.driver import ModelDriver
-from galley.spec.round import Floats, Ints, Opening
+from galley.spec.round import Floats, Ints, Opening, Piece
 from galley.spec.window import Window
 
 PROMPT = 40  # tokens of the probe's prompt
@@ -48,6 +48,8 @@ def check(driver: ModelDriver) -> Promise:
         checked += 1
         if not probe.agrees(window):
             broken.append(("prompt " if window.feeds else "decode ") + window.text())
+    if not probe.scores_agree():
+        broken.append("scoring")
     return Promise(checked, len(plan.windows), tuple(broken))
 
 
@@ -75,6 +77,15 @@ class _Probe:
                 and np.array_equal(logprobs, self.logprobs[:2])
             )
         return self._verifies(window)
+
+    def scores_agree(self) -> bool:
+        """Whether scoring says of the reference what its rounds said."""
+        whole = [*self.prompt, *self.tokens.tolist()]
+        found: list[float] = []
+        while len(found) < len(whole) - 1:
+            scored = self.driver.score([Piece(whole, len(found), self._table())], tops=False)
+            found += scored.logprobs[0, : int(scored.counts[0])].tolist()
+        return np.array_equal(found[self.length - 1 :], self.logprobs)
 
     def _verifies(self, window: Window) -> bool:
         """Feeds the reference answer as guesses to every row, until some places are compared."""
@@ -119,11 +130,14 @@ class _Probe:
         return int(outcome.tokens[0, 0]), np.asarray(outcome.logprobs)[0, 0]
 
     def _open(self, seat: int, cached: int) -> None:
-        blocks = -(-self.driver.context // self.driver.block)
-        table = list(range(min(blocks, self.driver.blocks)))
+        table, context = self._table(), self.driver.context
         self.driver.state.seat(
-            Opening(seat, self.prompt, cached, self.driver.context, table, 1, 0.8, 0, 1.0, 0.0)
+            Opening(seat, self.prompt, cached, context, table, 1, 0.8, 0, 1.0, 0.0)
         )
+
+    def _table(self) -> list[int]:
+        blocks = -(-self.driver.context // self.driver.block)
+        return list(range(min(blocks, self.driver.blocks)))
 
 
 def _size(window: Window) -> tuple[int, int]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from galley.spec.policies import BadPolicy
 from galley.spec.policy import DraftPolicy, Needs
-from galley.spec.round import Batch, Draft, Hidden, Opening, Round, RowView, no_guesses
+from galley.spec.round import Batch, Draft, Opening, Round, RowView, no_guesses
 
 if TYPE_CHECKING:
     from galley.model.entries import Progress
@@ -49,6 +49,10 @@ class Shadow(DraftPolicy):
         self.used.prepare(around, progress)
         self.watched.prepare(around, progress)
 
+    def rehearse(self) -> None:
+        self.used.rehearse()
+        self.watched.rehearse()
+
     def open(self, opening: Opening) -> None:
         self._waiting[opening.seat] = []
         self.used.open(opening)
@@ -66,9 +70,9 @@ class Shadow(DraftPolicy):
         return self.used.propose(batch)
 
     def observe(self, batch: Batch, done: Round) -> None:
-        self.used.observe(batch, self._seen_by(self.used, done))
+        self.used.observe(batch, self.used.needs.seen(done, self.needs))
         unverified = done._replace(guessed=done.guessed * 0)
-        self.watched.observe(batch, self._seen_by(self.watched, unverified))
+        self.watched.observe(batch, self.watched.needs.seen(unverified, self.needs))
 
     def close(self, row: RowView) -> None:
         self._judge(row, ended=True)
@@ -102,17 +106,6 @@ class Shadow(DraftPolicy):
             known = row.tokens[guess.at : guess.end]
             self.proposed += len(known)
             self.stood += agreeing(guess.tokens, known)
-
-    def _seen_by(self, policy: DraftPolicy, done: Round) -> Round:
-        """The round with the hidden states that the policy asked for, in its own order."""
-        if done.likely is not None:
-            likely = done.likely[..., : policy.needs.likely] if policy.needs.likely else None
-            done = done._replace(likely=likely)
-        if done.hidden is None or not policy.needs.any:
-            return done._replace(hidden=None)
-        taps = tuple(done.hidden.taps[self.needs.taps.index(tap)] for tap in policy.needs.taps)
-        hidden: Hidden = done.hidden._replace(taps=taps)
-        return done._replace(hidden=hidden)
 
 
 def agreeing(guesses: Sequence[int], tokens: Sequence[int]) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 class _Record:
     """Of rounds with so many rows: what the policy earned and took lately."""
 
+    rests: int  # rounds it will rest if it does not earn its keep
     working: bool = True
     rounds: int = 0  # since it began to work or to rest
     tokens: float = 0.0  # that it guessed and that stood
@@ -14,31 +15,32 @@ class _Record:
 
 
 class Shift:
-    """Lets a policy work while its tokens a second exceed those of the rounds as a whole.
+    """Lets a policy work unless the rounds as a whole keep far more tokens a second than it does.
 
-    Then the rounds keep more tokens a second with it than without it. Rounds are judged by how
-    many rows they have room for, since a step costs more with more of them. A policy that rests
-    is tried again now and then.
+    What it costs while it is of no use is a small part of a round, and what it earns when it is
+    may be half of one. So it rests only where it clearly loses, not long at first, and twice as
+    long each time it has lost again. Rounds are judged by how many rows they have room for, since
+    a step costs more with more of them.
     """
 
-    DECAY = 0.995
-    LEAST = 128  # rounds it works before it is judged
-    REST = 256  # rounds it rests before it is tried again
-    HYSTERESIS = 1.03
+    DECAY = 0.99
+    LEAST = 64  # rounds it works before it is judged
+    FIRST, LONGEST = 32, 512  # rounds it rests
+    LOSS = 0.6  # of the usual tokens a second; it rests when it earns less
 
     def __init__(self) -> None:
         self._records: dict[int, _Record] = {}
 
     def working(self, room: int) -> bool:
         """Whether it works in rounds with room for so many rows."""
-        return self._records.setdefault(room, _Record()).working
+        return self._records.setdefault(room, _Record(self.FIRST)).working
 
     def rest(self, room: int) -> None:
         """A round went by without it."""
         record = self._records[room]
         record.rounds += 1
-        if record.rounds >= self.REST:
-            self._records[room] = _Record()
+        if record.rounds >= record.rests:
+            self._records[room] = _Record(min(2 * record.rests, self.LONGEST))
 
     def settle(self, room: int, tokens: int, seconds: float, pace: float | None) -> None:
         """A round with it: `tokens` of its guesses stood, it took `seconds` of the round.
@@ -51,5 +53,7 @@ class Shift:
         record.seconds = record.seconds * self.DECAY + seconds
         if record.rounds < self.LEAST or pace is None:
             return
-        if record.tokens * self.HYSTERESIS < pace * record.seconds:
-            self._records[room] = _Record(working=False)
+        if record.tokens < self.LOSS * pace * record.seconds:
+            self._records[room] = _Record(record.rests, working=False)
+        elif record.tokens > pace * record.seconds:
+            record.rests = self.FIRST

@@ -15,11 +15,10 @@ from galley.model.cache import Cache, Layout
 from galley.model.entries import shape
 from galley.model.layers import Rotation, rotation
 from galley.model.reject import Odds
-from galley.model.sample import likely_of, pick
+from galley.model.score import Tops
 from galley.model.weights import Leaves, Weights
 from galley.spec.rows import Rows, of_seats
 from galley.spec.tree import TreeArrays
-from galley.spec.verify import Verifier, keep, walk
 
 
 class Window(NamedTuple):
@@ -64,15 +63,8 @@ class Outcome(NamedTuple):
     tokens: jax.Array  # [R, W], or [R, 1] in a window that feeds
     kept: jax.Array  # [R] positions that stand
     logprobs: jax.Array  # as tokens
+    tops: Tops | None  # as tokens; zeros where no row asks
     likely: jax.Array | None = None  # [R, W, n] the most likely ids after each position
-
-
-class Finish(NamedTuple):
-    """What a finish program is made for."""
-
-    verifier: Verifier
-    last: bool  # whether it gives the stream where the row stands
-    likely: int  # how many likely ids it gives after each position
 
 
 class Stream(NamedTuple):
@@ -113,55 +105,6 @@ def layers_of(weights: Weights, layout: Layout, window: Window, taps: tuple[int,
     return layers
 
 
-Finished = tuple[Rows, Outcome, jax.Array | None]
-
-
-def finish_of(weights: Weights, window: Window, made: Finish) -> Any:
-    """(ends, rows, x, guesses) -> (rows, outcome, the stream where the row stands [R, hidden]).
-
-    The same for all spans. The stream is only there when it is asked for.
-    """
-
-    def finish(ends: Leaves, rows: Rows, x: jax.Array, guesses: Guesses) -> Finished:
-        mine = of_seats(rows, guesses.seat)
-        place = mine.cursor[:, None] + jnp.arange(window.width) + 1
-        logits = weights.ends.merge(ends).logits(x)
-        picks = made.verifier.picks(
-            logits, mine.options, place, guesses.tokens, guesses.counts, guesses.odds
-        )
-        live = guesses.seat < rows.last.shape[0]
-        kept = keep(picks.token, guesses.tokens, guesses.counts, live)
-        at = jnp.maximum(kept - 1, 0)[:, None]
-        newest = jnp.take_along_axis(picks.token, at, axis=1)[:, 0]
-        rows = _advance(rows, guesses.seat, mine.cursor + kept, newest)
-        stream = jnp.take_along_axis(x, at[..., None], axis=1)[:, 0] if made.last else None
-        likely = likely_of(logits, made.likely) if made.likely else None
-        return rows, Outcome(picks.token, kept, picks.logprob, likely), stream
-
-    return finish
-
-
-def finish_tree_of(weights: Weights, window: Window, made: Finish) -> Any:
-    """(ends, rows, x, guesses, tree) -> (rows, outcome, the way [R, D] of nodes that stands)."""
-
-    def finish(
-        ends: Leaves, rows: Rows, x: jax.Array, guesses: Guesses, tree: TreeArrays
-    ) -> tuple[Rows, Outcome, jax.Array]:
-        mine = of_seats(rows, guesses.seat)
-        logits = weights.ends.merge(ends).logits(x)
-        picks = pick(logits, mine.options, mine.cursor[:, None] + tree.depth + 1)
-        live = guesses.seat < rows.last.shape[0]
-        way, kept = walk(picks.token, guesses.tokens, guesses.counts, live, tree, window.deep)
-        tokens = jnp.take_along_axis(picks.token, way, axis=1)
-        logprobs = jnp.take_along_axis(picks.logprob, way, axis=1)
-        newest = jnp.take_along_axis(tokens, jnp.maximum(kept - 1, 0)[:, None], axis=1)[:, 0]
-        rows = _advance(rows, guesses.seat, mine.cursor + kept, newest)
-        likely = likely_of(logits, made.likely) if made.likely else None
-        return rows, Outcome(tokens, kept, logprobs, likely), way
-
-    return finish
-
-
 def compact_of(layout: Layout) -> Any:
     """(pools, rows, seat, way, kept) -> pools: the way that stands moves to where a chain lies.
 
@@ -189,35 +132,6 @@ def compact_of(layout: Layout) -> Any:
         )
 
     return compact
-
-
-def last_of(x: jax.Array, counts: jax.Array) -> jax.Array:
-    """The stream [R, hidden] at the last token fed, of [R, W, hidden] after a prompt's window."""
-    at = jnp.minimum(counts, x.shape[1] - 1)[:, None, None]
-    return jnp.take_along_axis(x, at, axis=1)[:, 0]
-
-
-def finish_prompts_of(weights: Weights) -> Any:
-    """(ends, rows, x [R, hidden], fed) -> (rows, outcome). The same for all widths and spans."""
-
-    def finish(ends: Leaves, rows: Rows, x: jax.Array, fed: Fed) -> tuple[Rows, Outcome]:
-        mine = of_seats(rows, fed.seat)
-        cursor = mine.cursor + fed.positions
-        logits = weights.ends.merge(ends).logits(x[:, None])
-        picks = pick(logits, mine.options, cursor[:, None])
-        last = jnp.where(fed.following < 0, picks.token[:, 0], fed.following)
-        rows = _advance(rows, fed.seat, cursor, last)
-        return rows, Outcome(picks.token, fed.positions, picks.logprob)
-
-    return finish
-
-
-def _advance(rows: Rows, seat: jax.Array, cursor: jax.Array, last: jax.Array) -> Rows:
-    """Moves the rows on; idle rows have a seat past the end and change nothing."""
-    return rows._replace(
-        last=rows.last.at[seat].set(last, mode="drop"),
-        cursor=rows.cursor.at[seat].set(cursor, mode="drop"),
-    )
 
 
 def _reach(

@@ -1,6 +1,6 @@
 """A driver without a model, whose answers follow a rule that can be worked out by hand."""
 
-import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,12 +8,24 @@ from typing import Any
 import fakes_tokens
 import numpy as np
 
-from galley.sched.job import Event, Job, Sampling, Usage
+from galley.sched.admission import Limits
+from galley.sched.classes import Classes
+from galley.sched.job import Job
 from galley.sched.loop import Loop
-from galley.spec.round import DECODE, PROMPTS, Batch, Lane, Opening, Round, RowView
+from galley.spec.round import (
+    DECODE,
+    PROMPTS,
+    Batch,
+    Lane,
+    Opening,
+    Piece,
+    Round,
+    RowView,
+    Scored,
+    Tops,
+)
 
 END = 264  # <|im_end|> of the byte-level tokenizer
-PATIENCE = 10.0  # seconds until a test that waits for another thread gives up
 
 
 def after(token: int) -> int:
@@ -27,6 +39,11 @@ def answer(prompt: Sequence[int], count: int) -> list[int]:
     while len(tokens) < count:
         tokens.append(after(tokens[-1]))
     return tokens
+
+
+def score(token: int, position: int) -> float:
+    """The log-probability of a token of a prompt at its position; exact in float32."""
+    return -(token + 1) / 8 - position
 
 
 def logprob(position: int) -> float:
@@ -68,6 +85,8 @@ class FakeDriver:
     sizes: Sequence[int] = (1,)
     wrong: int = 0
     before: Callable[[Batch], None] = lambda _: None
+    abreast: int = 2  # prompts that score together
+    before_scores: Callable[[Sequence[Piece]], None] = lambda _: None
     lanes: Sequence[Lane] = (PROMPTS, DECODE)
     seats: dict[int, Seat] = field(default_factory=dict)
     opened: list[Opening] = field(default_factory=list)
@@ -107,6 +126,34 @@ class FakeDriver:
         counted = [(len(made), fed, guessed) for made, fed, guessed in rows]
         kept, fed, guessed = np.array(counted, np.int32).reshape(-1, 3).T
         return Round(tokens, kept, fed, logprobs, guessed)
+
+    def pack(self, lengths: Sequence[int]) -> int:
+        return min(len(lengths), self.abreast)
+
+    def score(self, pieces: Sequence[Piece], tops: bool) -> Scored:
+        """`chunk` positions of each; they lie in the pieces' blocks as those of rows do."""
+        self.asked.append(("score", tuple(len(piece.tokens) for piece in pieces)))
+        self.before_scores(pieces)
+        assert len({piece.start for piece in pieces}) == 1
+        counts = [min(self.chunk, len(piece.tokens) - 1 - piece.start) for piece in pieces]
+        logprobs = np.full((len(pieces), self.chunk), np.nan, np.float32)  # padding says nothing
+        ids, values = (np.zeros((len(pieces), self.chunk, 20), kind) for kind in (int, float))
+        for row, (piece, count) in enumerate(zip(pieces, counts, strict=True)):
+            self._score(piece, count)
+            for at in range(count):
+                place = piece.start + at + 1
+                logprobs[row, at] = score(piece.tokens[place], place)
+                ids[row, at], values[row, at] = range(20), [-n for n in range(20)]
+        return Scored(np.array(counts), logprobs, Tops(ids, values) if tops else None)
+
+    def _score(self, piece: Piece, count: int) -> None:
+        def cell(place: int) -> tuple[int, int]:
+            return piece.table[place // self.block], place % self.block
+
+        held = [self.cells[cell(place)] for place in range(piece.start)]
+        assert held == list(piece.tokens[: piece.start])
+        for place in range(piece.start, piece.start + count):
+            self.cells[cell(place)] = piece.tokens[place]
 
     def _row(self, lane: Lane, row: RowView) -> tuple[list[int], int, int]:
         """New tokens, positions fed and guesses of one row, whose state moves on."""
@@ -156,68 +203,15 @@ class FakeDriver:
         return seat.opening.table[position // self.block], position % self.block
 
 
-class Answer:
-    """The events of one job, in order; give it to the job as `deliver`."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-        self._changed = threading.Condition()
-
-    def __call__(self, event: Event) -> None:
-        with self._changed:
-            assert self.finish is None, "an event came after the last one"
-            self.events.append(event)
-            self._changed.notify_all()
-
-    def wait(self, count: int | None = None) -> "Answer":
-        """Itself, once there are `count` events, or the last one."""
-        with self._changed:
-            assert self._changed.wait_for(
-                lambda: self.finish or (count is not None and len(self.events) >= count), PATIENCE
-            ), f"after {PATIENCE} s there are {len(self.events)} events and no last one"
-        return self
-
-    @property
-    def tokens(self) -> list[int]:
-        return [token for event in self.events for token in event.tokens]
-
-    @property
-    def text(self) -> str:
-        return "".join(event.text for event in self.events)
-
-    @property
-    def logprobs(self) -> list[float]:
-        return [value for event in self.events for value in event.logprobs]
-
-    @property
-    def guessed(self) -> list[bool]:
-        return [value for event in self.events for value in event.guessed]
-
-    @property
-    def finish(self) -> str | None:
-        return self.events[-1].finish if self.events else None
-
-    @property
-    def error(self) -> str | None:
-        return self.events[-1].error
-
-    @property
-    def usage(self) -> Usage:
-        usage = self.events[-1].usage
-        assert usage is not None
-        return usage
-
-
-def job(prompt: Sequence[int] | str, **sampling: Any) -> tuple[Job, Answer]:
-    """A job and its answer to be; a text is a prompt of one token a byte."""
-    ids = list(prompt.encode()) if isinstance(prompt, str) else list(prompt)
-    heard = Answer()
-    return Job(ids, Sampling(**sampling), heard), heard
-
-
-def loop(driver: FakeDriver) -> Loop:
+def loop(
+    driver: FakeDriver,
+    classes: Classes | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    **limits: Any,
+) -> Loop:
     """A loop over the driver whose answers end at END and whose token n is byte n."""
-    return Loop(driver, fakes_tokens.byte_level(), frozenset({END}))
+    ends = frozenset({END})
+    return Loop(driver, fakes_tokens.byte_level(), ends, classes, Limits(**limits), clock)
 
 
 def finished(turned: Loop, *jobs: Job, turns: int = 500) -> int:

@@ -4,7 +4,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,6 +13,9 @@ import uvicorn
 
 from galley.api.app import build
 from galley.api.service import Service
+from galley.api.tenants import Anyone, Tenants
+from galley.api.visits import Witness
+from galley.sched.classes import Classes
 from galley.sched.job import Event, Job, Usage
 
 Script = Callable[[Job], Iterator[Event | None]]  # None: nothing for this job in this round
@@ -21,7 +24,7 @@ ROUND = 0.001  # seconds, about
 
 @dataclass
 class FakeHealth:
-    status: Literal["starting", "ok", "draining", "dead"] = "ok"
+    status: Literal["starting", "ok", "draining", "stuck", "dead"] = "ok"
     cause: str | None = None
     reason: str | None = None
 
@@ -140,14 +143,16 @@ def service(scheduler: FakeScheduler, **changes: Any) -> Service:
         "fingerprint": "galley-0123abcd",
         "details": {"device": "cpu", "rows": 4},
         "entries": lambda: [{"name": "decode", "seconds": 0.5}],
+        "tenants": Tenants(Anyone(Classes(), admin=True)),
     }
     return Service(**fields | changes)
 
 
 @contextlib.contextmanager
-def serving(service: Service) -> Iterator[str]:
+def serving(service: Service, witnesses: Sequence[Witness] = ()) -> Iterator[str]:
     """The base URL of a server that runs as long as the block."""
-    server = uvicorn.Server(uvicorn.Config(build(service), log_config=None, access_log=False))
+    app = build(service, witnesses=witnesses)
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=server.run, args=([listener],))
         thread.start()

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 from galley.api.commands.errors import CannotRun
 from galley.api.commands.progress import Watch
 from galley.model import demo
+from galley.sched.admission import Limits
+from galley.sched.classes import Classes
+from galley.spec.drills import Drill
 
 if TYPE_CHECKING:
     from galley.engine import Engine
@@ -26,7 +29,13 @@ def cache_folder(args: argparse.Namespace) -> Path:
     return args.cache or demo.default_cache()
 
 
-def load(args: argparse.Namespace, watch: Watch) -> "Engine":
+def load(
+    args: argparse.Namespace,
+    watch: Watch,
+    limits: Limits | None = None,
+    classes: Classes | None = None,
+    drill: Drill | None = None,
+) -> "Engine":
     """An engine for `model` and the options of `options.add_engine` and `options.add_rounds`."""
     from galley.engine import Engine  # jax takes seconds to import; help must not wait for it
 
@@ -40,7 +49,10 @@ def load(args: argparse.Namespace, watch: Watch) -> "Engine":
         widths=args.widths,
         shadow=args.shadow,
         trace=args.trace,
+        limits=limits,
+        classes=classes,
         compiled=_compiled_folder(cache),
+        drill=drill,
         progress=watch.tell,
     )
 

@@ -1,8 +1,9 @@
 """The engine in one process: the place where all parts are put together."""
 
 import queue
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -11,15 +12,21 @@ from galley.model import checkpoint, hub, weights
 from galley.model.checkpoint import Checkpoint
 from galley.model.entries import Entries, keep_compiled
 from galley.model.tokens import Tokenizer
-from galley.sched.job import Event, Job, JobRefused, Sampling
+from galley.sched import admission
+from galley.sched.admission import Limits
+from galley.sched.classes import Classes
+from galley.sched.job import EngineDown, Event, Job, JobRefused, Sampling, ScoreJob, Scores
 from galley.sched.loop import Loop
 from galley.sched.scheduler import Scheduler
-from galley.spec import fingerprint, plan, policies, selfcheck
+from galley.spec import fingerprint, plan, policies, selfcheck, swap
 from galley.spec.device import DeviceState
+from galley.spec.drilled import DrilledDriver
+from galley.spec.drills import Drill
 from galley.spec.driver import ModelDriver
 from galley.spec.plan import Device, Plan
 from galley.spec.policies import Target
 from galley.spec.policy import DraftPolicy
+from galley.spec.profile import profile
 from galley.spec.round import Batch, Draft
 from galley.spec.selfcheck import Promise
 from galley.spec.shadow import Shadow
@@ -45,6 +52,8 @@ class Engine:
         tokenizer: Tokenizer,
         promise: Promise,
         trace: Trace | None = None,
+        limits: Limits | None = None,
+        classes: Classes | None = None,
     ) -> None:
         self.checkpoint = source
         self.plan = plan
@@ -54,11 +63,13 @@ class Engine:
         self.details = fingerprint.details(source, plan, driver, promise)
         self.fingerprint = fingerprint.digest(self.details)
         self._driver = driver
+        self._target = Target(source, plan.dtype, driver.state.verifier.name)
+        self._lease = threading.Lock()
         self._trace = trace
         if trace is not None:
             trace.start(self.fingerprint, self.details)
             driver.watcher = trace
-        loop = Loop(driver, tokenizer, frozenset(source.config.eos))
+        loop = Loop(driver, tokenizer, frozenset(source.config.eos), classes, limits)
         self.scheduler = Scheduler(loop, source.config.vocab_size)
         self.scheduler.start()
 
@@ -74,7 +85,10 @@ class Engine:
         shadow: str | DraftPolicy | None = None,
         trace: Path | None = None,
         device: Device | None = None,
+        limits: Limits | None = None,
+        classes: Classes | None = None,
         compiled: Path | None = None,
+        drill: Drill | None = None,
         progress: Progress = quiet,
     ) -> Self:
         """Reads a model, plans, compiles every program it will run and checks the promise.
@@ -84,11 +98,13 @@ class Engine:
         same tokens whatever was guessed, "reject" the same law. `widths` "widest" always
         verifies the whole draft, "measured" as much of it as pays. `shadow` is a policy that is
         heard and not used; `trace` a file that every round is written to. `device` overrides what
-        the plan is fitted to; `compiled` is a folder that keeps compiled programs between
-        processes.
+        the plan is fitted to; `limits` and `classes` say how many jobs are taken and who goes
+        first; `compiled` is a folder that keeps compiled programs between processes. `drill` is
+        a fault on purpose.
 
         Raises BadCheckpoint, UnsupportedModel, ModelNotFound, PlanError, BadPolicy or TraceError,
-        each with a sentence.
+        and BadLimits for limits or classes that the plan has too few rows for, each with
+        a sentence.
         """
         if compiled is not None:
             keep_compiled(compiled)
@@ -98,15 +114,27 @@ class Engine:
         sizes = plan.fit(
             source.config, dtype, device or plan.this_device(), drafts.width, drafts.tree
         )
+        admission.check(limits or Limits(), classes or Classes(), sizes.rows)
         entries = Entries(sizes.device.threads, sizes.device.platform)
         placed = weights.load(source, dtype, lambda n, of: progress("loading weights", n, of))
         state = DeviceState(
             source.config, placed, sizes, entries, drafts.needs, VERIFIERS[verifier]
         )
-        driver = ModelDriver(state, drafts, widths)
+        driver = _driver(drill, state, drafts, widths)
         driver.prepare(lambda n, of: progress("preparing entries", n, of))
         promise = selfcheck.check(driver)
-        return cls(source, sizes, driver, entries, Tokenizer(source.tokenizer), promise, notes)
+        tokenizer = Tokenizer(source.tokenizer)
+        return cls(
+            source,
+            sizes,
+            driver,
+            entries,
+            tokenizer,
+            promise,
+            notes,
+            limits=limits,
+            classes=classes,
+        )
 
     def open(
         self,
@@ -130,9 +158,76 @@ class Engine:
         """The tokens of an answer, as an iterator; text and usage are on the stream it returns."""
         return self.open(prompt, sampling, namespace)
 
+    def score(
+        self, prompts: Sequence[str | Sequence[int]], top: int = 0, namespace: str = ""
+    ) -> list[Scores]:
+        """How likely each token of the prompts is, given those before it, in their order.
+
+        With the `top` likeliest tokens of each place, 20 at the most. Raises JobRefused for
+        prompts that cannot be scored, and EngineFailed.
+        """
+        ids = [self.tokenizer.encode(p) if isinstance(p, str) else list(p) for p in prompts]
+        events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        job = ScoreJob.of(ids, top, events.put, namespace=namespace)
+        self.scheduler.submit(job)
+        try:
+            event = events.get()
+        except BaseException:  # whoever interrupts the wait wants no scores any more
+            self.scheduler.cancel(job)
+            raise
+        if event.finish == "error":
+            raise EngineFailed(event.error or "the engine failed")
+        return list(event.scores)
+
     def pause(self) -> AbstractContextManager[None]:
         """Holds the loop between two rounds; running answers go on afterwards."""
         return self.scheduler.pause()
+
+    @property
+    def policy(self) -> Mapping[str, object]:
+        """Who guesses, with its parameters."""
+        return self._driver.policy.describe()
+
+    def swap_policy(self, policy: str | DraftPolicy) -> None:
+        """Lets another draft policy take over while answers run; they stay what they are.
+
+        Its programs are compiled first, while rounds go on. The fingerprint names it afterwards.
+        With the verifier "reject" running answers keep their law. Raises BadPolicy, CannotSwap or
+        PlanError, EngineBusy while a swap or a profile is under way, and EngineDown.
+        """
+        with self._alone():
+            new = policies.make(policy, self._target) if isinstance(policy, str) else policy
+            swap.check(self._driver, new)
+            made = self._driver.make_ready(new)
+            with self.pause():
+                self._check_alive()
+                self._driver.swap(new, made)
+            self.details = {**self.details, "policy": new.describe()}
+            self.fingerprint = fingerprint.digest(self.details)
+
+    def profile(self, folder: Path, rounds: int, patience: float = 60.0) -> int:
+        """Writes a jax.profiler trace of the next rounds below `folder`; returns how many.
+
+        It ends after `patience` seconds with fewer. Raises ProfileFailed, EngineBusy while a swap
+        or another profile is under way, and EngineDown.
+        """
+        with self._alone():
+            self._check_alive()
+            return profile(self._driver, self.pause, folder, rounds, patience)
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        if not self._lease.acquire(blocking=False):
+            raise EngineBusy("a swap of the draft policy or a profile is under way; try later")
+        try:
+            yield
+        finally:
+            self._lease.release()
+
+    def _check_alive(self) -> None:
+        health = self.scheduler.health()
+        if health.status == "dead":
+            raise EngineDown(f"the engine is dead: {health.reason}")
 
     def metrics(self) -> dict[str, float]:
         """Counters and gauges by metric name."""
@@ -172,6 +267,17 @@ def _policy(
         return policies.make(asked, target) if isinstance(asked, str) else asked
 
     return made(policy) if shadow is None else Shadow(made(policy), made(shadow))
+
+
+def _driver(
+    drill: Drill | None,
+    state: DeviceState,
+    policy: DraftPolicy,
+    widths: Literal["measured", "widest"],
+) -> ModelDriver:
+    if drill is None:
+        return ModelDriver(state, policy, widths)
+    return DrilledDriver(drill, state, policy, widths)
 
 
 def _aside(policy: DraftPolicy) -> Callable[[Batch], Draft | None]:
@@ -215,8 +321,12 @@ class Stream:
             self._scheduler.cancel(self.job)
 
 
+class EngineBusy(RuntimeError):
+    """Somebody else has the engine to itself; the message says what for."""
+
+
 class EngineFailed(RuntimeError):
     """The engine could not finish an answer; the message says why."""
 
 
-__all__ = ["Engine", "EngineFailed", "JobRefused", "Sampling", "Stream"]
+__all__ = ["Engine", "EngineBusy", "EngineFailed", "JobRefused", "Sampling", "Stream"]

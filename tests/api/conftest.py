@@ -12,8 +12,8 @@ from fakes_engine import FakeScheduler, serving
 
 from galley.api import validate
 from galley.api.errors import ApiError
+from galley.api.order import Order
 from galley.api.service import Service
-from galley.api.validate import Order
 
 
 @pytest.fixture

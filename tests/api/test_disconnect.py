@@ -2,6 +2,8 @@
 
 import json
 import socket
+import subprocess
+import sys
 from typing import Any
 
 import httpx
@@ -9,6 +11,13 @@ import pytest
 from fakes_engine import FakeScheduler, Script, endless, queued
 from httpx import URL
 
+READER = """
+import sys, httpx
+body = {"prompt": "hello", "stream": bool(sys.argv[2])}
+with httpx.stream("POST", sys.argv[1], json=body, trust_env=False, timeout=60) as answer:
+    for line in answer.iter_lines():
+        pass
+"""
 ASK: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]}
 
 
@@ -45,6 +54,19 @@ def test_o20_one_client_that_leaves_disturbs_no_other(url: str, engine: FakeSche
         assert engine.cancelled == [engine.jobs[1]]
         assert list(engine.running) == [engine.jobs[0]]
         assert stays.recv(16)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_o20_a_client_that_is_killed_ends_its_job(
+    url: str, engine: FakeScheduler, stream: bool
+) -> None:
+    engine.script = endless
+    command = [sys.executable, "-c", READER, f"{url}/v1/completions", "stream" if stream else ""]
+    with subprocess.Popen(command) as client:
+        assert engine.wait_for(lambda: len(engine.running) == 1)
+        client.kill()
+    assert engine.wait_for(lambda: not engine.running)
+    assert engine.cancelled == engine.jobs
 
 
 def test_a_finished_answer_is_not_cancelled(client: httpx.Client, engine: FakeScheduler) -> None:

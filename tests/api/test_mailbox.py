@@ -67,6 +67,35 @@ def test_a_closed_mailbox_ends_its_reader_at_once() -> None:
     assert asyncio.run(read()) is False
 
 
+def test_a_post_that_gives_up_ends_every_answer_and_only_once() -> None:
+    async def read() -> list[list[str | None]]:
+        post = await opened()
+        with Mailbox(post) as half, Mailbox(post) as whole:
+            half.deliver(piece("x"))
+            whole.deliver(END)
+            await asyncio.sleep(0.01)
+            post.give_up("the engine tells nothing any more")
+            half.deliver(END)  # it does, after all
+            return [
+                [event.finish async for events in box for event in events] for box in (half, whole)
+            ]
+
+    assert asyncio.run(read()) == [[None, "error"], ["stop"]]
+
+
+def test_a_post_knows_a_mailbox_only_while_it_is_used() -> None:
+    async def use() -> tuple[int, int]:
+        post = await opened()
+        with Mailbox(post) as box:
+            used = len(post.waiting)
+        box.deliver(END)
+        await asyncio.sleep(0.01)
+        assert [events async for events in box] == []
+        return used, len(post.waiting)
+
+    assert asyncio.run(use()) == (1, 0)
+
+
 def test_an_engine_that_outlives_the_server_is_not_harmed() -> None:
     async def make() -> Mailbox:
         return Mailbox(await opened())

@@ -23,11 +23,35 @@ def test_health_is_200_only_while_jobs_are_taken(
     assert dead.json() == {"status": "dead", "cause": "fault", "reason": "the device was lost"}
 
 
-@pytest.mark.parametrize("status", ["starting", "draining"])
+@pytest.mark.parametrize("status", ["starting", "draining", "stuck"])
 def test_other_states_are_503(client: httpx.Client, engine: FakeScheduler, status: str) -> None:
     engine.state = FakeHealth(status)  # type: ignore[arg-type]
     answer = client.get("/health")
     assert (answer.status_code, answer.json()) == (503, {"status": status})
+
+
+@pytest.mark.parametrize(
+    ("status", "live", "ready"),
+    [
+        ("starting", 200, 503),
+        ("ok", 200, 200),
+        ("draining", 200, 503),
+        ("stuck", 200, 503),
+        ("dead", 503, 503),
+    ],
+)
+def test_live_is_no_only_for_the_dead_and_ready_is_yes_only_where_work_moves_on(
+    client: httpx.Client, engine: FakeScheduler, status: str, live: int, ready: int
+) -> None:
+    engine.state = FakeHealth(status)  # type: ignore[arg-type]
+    assert (client.get("/live").status_code, client.get("/ready").status_code) == (live, ready)
+
+
+@pytest.mark.parametrize("path", ["/health", "/live", "/ready", "/metrics"])
+def test_probes_may_ask_with_head(client: httpx.Client, path: str) -> None:
+    head, full = client.head(path), client.get(path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-length"] == full.headers["content-length"]
 
 
 def test_metrics_are_counters_and_gauges_under_their_own_names(

@@ -28,11 +28,28 @@ def test_a_prompt_is_text_or_ids_or_a_list_of_one(read: Any, prompt: object) -> 
     assert read({"prompt": prompt}).prompt == [104, 105]
 
 
-@pytest.mark.parametrize("prompt", [["a", "b"], [[1], [2]], ["a", 1]])
-def test_several_prompts_are_refused_by_name(refusal: Any, prompt: object) -> None:
+@pytest.mark.parametrize("prompt", [["hi", "ho"], [[104, 105], [104, 111]], ["hi", [104, 111]]])
+def test_several_prompts_are_read_in_their_order(read: Any, prompt: object) -> None:
+    prompts = read({"prompt": prompt}).prompts
+    assert [each.ids for each in prompts] == [[104, 105], [104, 111]]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "param", "sentence"),
+    [
+        (["a", 1], "prompt", "prompt[1] is a token id among texts"),
+        (["a", ""], "prompt", "prompt[1] is empty"),
+        (["a", [5, -1]], "prompt[1][1]", "token ids go from 0"),
+        (["a", "b" * 64], "prompt[1]", "64 tokens long"),
+        (["a"] * 257, "prompt", "257 prompts: send at most 256"),
+    ],
+)
+def test_one_bad_prompt_of_several_is_refused_by_its_place(
+    refusal: Any, prompt: object, param: str, sentence: str
+) -> None:
     error = refusal({"prompt": prompt})
-    assert error.param == "prompt"
-    assert "2 prompts" in str(error)
+    assert error.param == param
+    assert sentence in str(error)
 
 
 def test_a_prompt_longer_than_the_context_is_refused_with_both_numbers(refusal: Any) -> None:

@@ -1,7 +1,8 @@
 """Jobs that nobody waits for any more."""
 
 import pytest
-from fakes_driver import FakeDriver, answer, assert_nothing_is_held, finished, job, loop
+from fakes_driver import FakeDriver, answer, assert_nothing_is_held, finished, loop
+from fakes_jobs import job
 
 PROMPT = list(range(30, 41))  # two blocks of four and three tokens
 

@@ -1,7 +1,8 @@
 """Turns of the loop over a driver that can be worked out by hand."""
 
 import pytest
-from fakes_driver import END, FakeDriver, after, answer, finished, job, logprob, loop
+from fakes_driver import END, FakeDriver, after, answer, finished, logprob, loop
+from fakes_jobs import job
 
 from galley.spec.round import Batch, Refused
 

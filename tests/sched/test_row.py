@@ -2,15 +2,18 @@
 
 from typing import Any
 
-import fakes_driver
+import fakes_jobs
 import fakes_tokens
 import pytest
 from fakes_driver import END
 
 from galley.model.detokenizer import Detokenizer
+from galley.sched.classes import Classes
+from galley.sched.goodput import Goodput
 from galley.sched.job import Event
 from galley.sched.prefix import Reservation
 from galley.sched.row import Row
+from galley.sched.seating import Place
 from galley.sched.text import AnswerText
 
 PROMPT = "the prompt"
@@ -18,9 +21,12 @@ PROMPT = "the prompt"
 
 def row(limit: int = 100, stop: tuple[str, ...] = (), **sampling: Any) -> Row:
     """A row whose prompt is in the cache."""
-    job, _ = fakes_driver.job(PROMPT, stop=stop, **sampling)
+    job, _ = fakes_jobs.job(PROMPT, stop=stop, **sampling)
     text = AnswerText(Detokenizer(fakes_tokens.byte_level(), job.prompt), stop)
-    return Row(job, 0, Reservation([0, 1, 2], 0), text, frozenset({END}), limit)
+    classes = Classes()
+    watch = Goodput(classes).watch("default", job.born)
+    place = Place(job, classes.usual, 0, Reservation([0, 1, 2], 0))
+    return Row(*place, text, frozenset({END}), limit, watch)
 
 
 def block(row: Row, tokens: str | list[int], wrong: int = 0) -> Event:

@@ -4,40 +4,27 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
-from fakes_driver import PATIENCE, Answer, FakeDriver, answer, job, loop
+from fakes_driver import FakeDriver, answer, loop
+from fakes_jobs import PATIENCE, Answer, Gate, job
 
+from galley.sched.health import Health
 from galley.sched.job import EngineDown, Event, Job, Sampling
-from galley.sched.scheduler import Health, Scheduler
+from galley.sched.scheduler import Scheduler
 from galley.spec.round import Batch, Fault
 
 
 @contextmanager
-def running(driver: FakeDriver) -> Iterator[Scheduler]:
+def running(driver: FakeDriver, **limits: Any) -> Iterator[Scheduler]:
     """A started scheduler over the driver, closed at the end."""
-    scheduler = Scheduler(loop(driver), 266)
+    scheduler = Scheduler(loop(driver, **limits), 266)
     scheduler.start()
     try:
         yield scheduler
     finally:
         scheduler.close()
-
-
-class Gate:
-    """Lets a driver do a number of rounds and then holds it in the next one."""
-
-    def __init__(self, rounds: int) -> None:
-        self._passes = threading.Semaphore(rounds)
-        self.reached = threading.Event()  # somebody stands at the closed gate
-
-    def __call__(self, _: Batch) -> None:
-        if not self._passes.acquire(blocking=False):
-            self.reached.set()
-            assert self._passes.acquire(timeout=PATIENCE)
-
-    def open(self) -> None:
-        self._passes.release(10_000)
 
 
 def raising(error: Exception, rounds: int) -> Callable[[Batch], None]:
@@ -53,7 +40,7 @@ def raising(error: Exception, rounds: int) -> Callable[[Batch], None]:
 
 def test_jobs_from_many_threads_are_all_answered() -> None:
     pairs = [job([place] * 4, max_tokens=6) for place in range(20)]
-    with running(FakeDriver(rows=3, sizes=(2,))) as scheduler:
+    with running(FakeDriver(rows=3, sizes=(2,)), max_queued=20) as scheduler:
         threads = [threading.Thread(target=scheduler.submit, args=(asked,)) for asked, _ in pairs]
         for thread in threads:
             thread.start()
@@ -221,3 +208,19 @@ def test_draining_has_not_ended_while_a_last_event_is_on_its_way() -> None:
         scheduler.submit(Job(list(b"hello"), Sampling(max_tokens=3), deliver))
         assert scheduler.drain(timeout=PATIENCE)
     assert drained == [False]
+
+
+def test_draining_does_not_wait_for_programs_that_run_for_nobody() -> None:
+    class Cold(FakeDriver):
+        def warm(self) -> bool:
+            begun.set()
+            assert ended.wait(PATIENCE)
+            return False
+
+    begun, ended = threading.Event(), threading.Event()
+    scheduler = Scheduler(loop(Cold()), 300)
+    scheduler.start()
+    assert begun.wait(PATIENCE)
+    assert scheduler.drain(timeout=PATIENCE)
+    ended.set()
+    scheduler.close()

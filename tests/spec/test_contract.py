@@ -14,7 +14,8 @@ import fakes_tokens
 import numpy as np
 import pytest
 from fakes_drafters import random_head
-from fakes_driver import Answer, assert_nothing_is_held, job
+from fakes_driver import assert_nothing_is_held
+from fakes_jobs import Answer, job
 from fakes_policies import AlwaysWrong, Answers, Lengths, Nonsense, Oracle, Reader, Sometimes
 
 from galley.model import checkpoint, weights
@@ -142,7 +143,7 @@ class Bench:
         batched(loop, [asked])
         self.driver.watcher = Watcher()
         (opening,) = seen
-        pools = [np.asarray(pool) for stack in self.driver.state._pools for pool in stack]
+        pools = [np.asarray(pool) for stack in self.driver.state.pools for pool in stack]
         blocks = np.stack([pool[list(opening.table)] for pool in pools])  # [L, blocks, 2kv, 32, n]
         rows = blocks.swapaxes(2, 3).reshape(len(pools), -1, *blocks.shape[2:3], blocks.shape[4])
         return rows[:, : len(prompt) + tokens - 1]

@@ -6,7 +6,8 @@ from typing import Any
 
 import fakes_tokens
 import pytest
-from fakes_driver import Answer, assert_nothing_is_held, job
+from fakes_driver import assert_nothing_is_held
+from fakes_jobs import Answer, job
 
 from galley.model import checkpoint, weights
 from galley.model.entries import Entries
