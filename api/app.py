@@ -12,8 +12,11 @@ from galley.api.admin import admin_routes
 from galley.api.chat import chat_route
 from galley.api.completions import completion_route
 from galley.api.mailbox import Post
+from galley.api.messages import messages_routes
 from galley.api.ops import ops_routes
+from galley.api.responses import responses_route
 from galley.api.service import Service
+from galley.api.tokens_routes import token_routes
 from galley.api.visits import Visits, Witness, Witnessed
 from galley.sched.job import EngineDown, QueueFull
 
@@ -31,6 +34,9 @@ def build(
         route_handlers=[
             chat_route(service, outbox),
             completion_route(service, outbox),
+            responses_route(service, outbox),
+            *messages_routes(service, outbox),
+            *token_routes(service),
             *ops_routes(service),
             *admin_routes(service),
         ],

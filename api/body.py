@@ -65,10 +65,16 @@ def _refusal(fields: Mapping[str, Any], sentence: str) -> ApiError:
         if "unknown" in named.group():
             return bad_field(place, f"{place} is not a field of this request", "unknown_parameter")
         return bad_field(place, f"{place} is missing", "missing_required_parameter")
-    if sentence.startswith("Invalid enum value"):
-        sentence = CHOICES[place.rsplit(".", 1)[-1]]
+    if sentence.startswith(("Invalid enum value", "Invalid value")):
+        sentence = _choices(place) or sentence
     value = shortened(_value_at(fields, place))
     return bad_field(place, f"{place} is {value}: {sentence[0].lower()}{sentence[1:]}")
+
+
+def _choices(place: str) -> str | None:
+    """What may stand there, if that is known by the field's last names."""
+    names = [name for _, name in STEP.findall(place) if name]
+    return CHOICES.get(".".join(names[-2:])) or CHOICES.get(names[-1])
 
 
 def _value_at(value: Any, place: str) -> Any:

@@ -1,4 +1,4 @@
-"""Every error in OpenAI's shape: {"error": {"message", "type", "param", "code"}}."""
+"""Every error in OpenAI's shape, and in Anthropic's where their clients ask."""
 
 import logging
 import math
@@ -9,12 +9,17 @@ from typing import Any, TypeAlias
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
 
+from galley.api.messages_replies import MessagesError, MessagesErrorDetail
 from galley.api.replies import ErrorBody, ErrorDetail
-from galley.sched.job import EngineDown, QueueFull
+from galley.api.visits import CURRENT
+from galley.sched.job import EngineDown, Event, QueueFull
 
 AnyRequest: TypeAlias = Request[Any, Any, Any]
+AnyError: TypeAlias = ErrorBody | MessagesError
 
+MESSAGES = "/v1/messages"  # from here on Anthropic's clients ask
 LARGEST_BODY = 8 * 2**20  # bytes of a request
+TOO_LONG = "the time limit of this request is over"
 
 logger = logging.getLogger(__name__)
 
@@ -40,10 +45,31 @@ class ApiError(Exception):
         """What the client gets, as an answer or as an event of a stream."""
         return ErrorBody(ErrorDetail(str(self), self._kind(), self.param, self.code))
 
+    def body_at(self, path: str) -> AnyError:
+        """What a client that asked at the path gets."""
+        if path != MESSAGES and not path.startswith(MESSAGES + "/"):
+            return self.body()
+        kind = KINDS.get(self.status, "invalid_request_error" if self.status < 500 else "api_error")
+        visit = CURRENT.get()
+        named = None if visit is None else visit.id
+        return MessagesError(MessagesErrorDetail(kind, str(self)), named)
+
     def _kind(self) -> str:
         if self.status == 429:
             return "rate_limit_error"
         return "invalid_request_error" if self.status < 500 else "server_error"
+
+
+# What Anthropic's API calls errors, by their status.
+KINDS = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
 
 
 def bad_field(param: str | None, message: str, code: str | None = None) -> ApiError:
@@ -51,18 +77,19 @@ def bad_field(param: str | None, message: str, code: str | None = None) -> ApiEr
     return ApiError(400, message, param, code)
 
 
-def answer_api_error(_: AnyRequest, error: ApiError) -> Response[ErrorBody]:
+def answer_api_error(request: AnyRequest, error: ApiError) -> Response[AnyError]:
     """Says what was wrong."""
-    return Response(error.body(), status_code=error.status, headers=error.headers)
+    body = error.body_at(request.url.path)
+    return Response(body, status_code=error.status, headers=error.headers)
 
 
-def answer_engine_down(request: AnyRequest, error: EngineDown) -> Response[ErrorBody]:
+def answer_engine_down(request: AnyRequest, error: EngineDown) -> Response[AnyError]:
     """Says that nothing is served now, and when another try may succeed."""
     headers = {} if error.retry_after is None else _retry_after(error.retry_after)
     return answer_api_error(request, ApiError(503, str(error), code="engine_down", headers=headers))
 
 
-def answer_queue_full(request: AnyRequest, error: QueueFull) -> Response[ErrorBody]:
+def answer_queue_full(request: AnyRequest, error: QueueFull) -> Response[AnyError]:
     """Says when there may be room; nothing of this request was kept."""
     headers = _retry_after(error.retry_after)
     return answer_api_error(request, ApiError(429, str(error), code="queue_full", headers=headers))
@@ -73,24 +100,34 @@ def _retry_after(seconds: float) -> dict[str, str]:
     return {"Retry-After": str(max(1, math.ceil(seconds)))}
 
 
-def answer_http_error(request: AnyRequest, error: HTTPException) -> Response[ErrorBody]:
+def answer_http_error(request: AnyRequest, error: HTTPException) -> Response[AnyError]:
     """Unknown routes, wrong methods and the like."""
     phrase = HTTPStatus(error.status_code).phrase.lower()
     sentence = f"{request.method} {request.url.path}: {phrase}"
-    return Response(
-        ApiError(error.status_code, sentence).body(),
-        status_code=error.status_code,
-        headers=error.headers,
-    )
+    headers = error.headers or {}
+    return answer_api_error(request, ApiError(error.status_code, sentence, headers=headers))
 
 
-def answer_too_large(request: AnyRequest, _: HTTPException) -> Response[ErrorBody]:
+def answer_too_large(request: AnyRequest, _: HTTPException) -> Response[AnyError]:
     """Says how large a request may be."""
     sentence = f"the body is too large: a request may have {LARGEST_BODY} bytes"
     return answer_api_error(request, ApiError(413, sentence))
 
 
-def answer_mistake(request: AnyRequest, error: Exception) -> Response[ErrorBody]:
+def answer_mistake(request: AnyRequest, error: Exception) -> Response[AnyError]:
     """Our own mistake: the trace goes to the log, a sentence to the client."""
     logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
     return answer_api_error(request, ApiError(500, "the server failed to handle this request"))
+
+
+def failure_of(last: Event) -> ApiError | None:
+    """What to tell a client whose answer will never be complete."""
+    if last.code == "timeout":
+        # another try would take as long, so clients that retry by themselves are told not to
+        headers = {"x-should-retry": "false"}
+        return ApiError(504, last.error or TOO_LONG, code="request_timeout", headers=headers)
+    if last.finish == "error":
+        return ApiError(500, last.error or "the engine failed while answering", code="engine_error")
+    if last.finish == "cancelled":
+        return ApiError(503, "the engine gave this answer up before it was complete")
+    return None

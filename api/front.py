@@ -60,7 +60,7 @@ async def starting(scope: Scope, _: Receive, send: Send) -> None:
         status = 200 if path == "/live" else 503
         await _send(send, status, msgspec.json.encode(HealthBody("starting")), _named(scope))
     else:
-        await _refuse(send, STARTING, _named(scope))
+        await _refuse(scope, send, STARTING)
 
 
 def crowded(app: Any) -> Any:
@@ -70,7 +70,7 @@ def crowded(app: Any) -> Any:
         if scope["path"] in OPS:
             await app(scope, receive, send)
         else:
-            await _refuse(send, CROWDED, {"Connection": "close", **_named(scope)})
+            await _refuse(scope, send, CROWDED, {"Connection": "close"})
 
     return answer
 
@@ -79,9 +79,11 @@ def _named(scope: Scope) -> dict[str, str]:
     return {"X-Request-Id": request_id(scope)}
 
 
-async def _refuse(send: Send, error: ApiError, more: dict[str, str] | None = None) -> None:
-    body = msgspec.json.encode(error.body())
-    await _send(send, error.status, body, {**error.headers, **(more or {})})
+async def _refuse(
+    scope: Scope, send: Send, error: ApiError, more: dict[str, str] | None = None
+) -> None:
+    body = msgspec.json.encode(error.body_at(scope["path"]))
+    await _send(send, error.status, body, {**error.headers, **(more or {}), **_named(scope)})
 
 
 async def _send(send: Send, status: int, body: bytes, more: dict[str, str]) -> None:

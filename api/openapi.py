@@ -9,22 +9,43 @@ from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.plugins import JsonRenderPlugin
 
+from galley.api.messages_replies import MessageEvent
+from galley.api.messages_schemas import CountRequest, MessagesRequest
 from galley.api.replies import ChatChunk, Completion, ErrorBody
+from galley.api.responses_replies import ResponseEvent
+from galley.api.responses_schemas import ResponsesRequest
 from galley.api.schemas import ChatRequest, CompletionRequest
 from galley.api.tenants import OPEN
+from galley.api.token_bodies import DetokenizeRequest, TokenizeChat, TokenizeText
 
 REFERENCE = "#/components/schemas/{name}"
 
-# What goes in, and what a stream comes out in.
-BODIES: dict[str, tuple[type[msgspec.Struct], type[msgspec.Struct]]] = {
-    "/v1/chat/completions": (ChatRequest, ChatChunk),
-    "/v1/completions": (CompletionRequest, Completion),
+Kinds = dict[str, tuple[Any, ...]]  # by path
+
+# What goes in, one of these.
+BODIES: Kinds = {
+    "/v1/chat/completions": (ChatRequest,),
+    "/v1/completions": (CompletionRequest,),
+    "/v1/responses": (ResponsesRequest,),
+    "/v1/messages": (MessagesRequest,),
+    "/v1/messages/count_tokens": (CountRequest,),
+    "/v1/chat/render": (ChatRequest,),
+    "/tokenize": (TokenizeText, TokenizeChat),
+    "/detokenize": (DetokenizeRequest,),
+}
+# What a stream comes out in.
+CHUNKS: Kinds = {
+    "/v1/chat/completions": (ChatChunk,),
+    "/v1/completions": (Completion,),
+    "/v1/responses": (ResponseEvent,),
+    "/v1/messages": (MessageEvent,),
 }
 
 
 FAILURES = {
     400: "A field cannot be served.",
     401: "This server asks for a key.",
+    404: "No such model.",
     413: "The body is too large.",
     429: "As many requests run and wait as may; Retry-After says when to come again.",
     500: "The engine failed while answering.",
@@ -56,16 +77,26 @@ class Document(JsonRenderPlugin):
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
         schemas = openapi_schema["components"]["schemas"]
-        for path, types in BODIES.items():
-            (body, chunk), more = msgspec.json.schema_components(types, ref_template=REFERENCE)
-            schemas.update(more)
+        for path, body in _schemas(BODIES, schemas).items():
             operation = openapi_schema["paths"][path]["post"]
             operation["requestBody"] = {
                 "required": True,
                 "content": {"application/json": {"schema": body}},
             }
-            operation["responses"]["200"]["content"]["text/event-stream"] = {"schema": chunk}
+        for path, chunk in _schemas(CHUNKS, schemas).items():
+            answer = openapi_schema["paths"][path]["post"]["responses"]["200"]
+            answer["content"]["text/event-stream"] = {"schema": chunk}
         return super().render(request, openapi_schema)
+
+
+def _schemas(kinds: Kinds, known: dict[str, Any]) -> dict[str, Any]:
+    """The schema at each path; what they are made of is added to the known ones."""
+    every = [each for types in kinds.values() for each in types]
+    made, more = msgspec.json.schema_components(every, ref_template=REFERENCE)
+    known.update(more)
+    left = iter(made)
+    found = {path: [next(left) for _ in types] for path, types in kinds.items()}
+    return {path: each[0] if len(each) == 1 else {"anyOf": each} for path, each in found.items()}
 
 
 async def not_found_as_elsewhere(response: Response[Any]) -> Response[Any]:
@@ -75,14 +106,16 @@ async def not_found_as_elsewhere(response: Response[Any]) -> Response[Any]:
     return response
 
 
-def answers(whole: type[msgspec.Struct]) -> dict[int, ResponseSpec]:
+def answers(
+    whole: type[msgspec.Struct], error: type[msgspec.Struct] = ErrorBody
+) -> dict[int, ResponseSpec]:
     """What a completion route answers with."""
     return {
         200: ResponseSpec(
             whole, description="The answer, whole or as a stream.", generate_examples=False
         ),
         **{
-            status: ResponseSpec(ErrorBody, description=why, generate_examples=False)
+            status: ResponseSpec(error, description=why, generate_examples=False)
             for status, why in FAILURES.items()
         },
     }

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from galley.api.reading import TEXT, Reading
 from galley.sched.job import Sampling
 
 
@@ -18,6 +19,7 @@ class Order:
     salt: str | None = None  # narrows what cached text it may be served from
     priority: str | None = None  # the class it asks for
     ids: bool = False  # whether the answer's token ids are told
+    reading: Reading = TEXT  # what its text may be made of
 
     @property
     def judged(self) -> bool:

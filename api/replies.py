@@ -63,10 +63,23 @@ class TextLogprobs(Struct):
     top_logprobs: list[dict[str, float] | None]
 
 
+class FunctionCall(Struct):
+    name: str
+    arguments: Annotated[str, Meta(description="What the model wrote: check it before use.")]
+
+
+class ToolCall(Struct):
+    id: str
+    function: FunctionCall
+    type: str = "function"
+
+
 class ChatAnswer(Struct):
-    content: str
+    content: str | None
     role: str = "assistant"
     refusal: None = None
+    tool_calls: list[ToolCall] | UnsetType = UNSET
+    reasoning_content: str | UnsetType = UNSET
 
 
 class ChatChoice(Struct):
@@ -83,9 +96,25 @@ class ChatCompletion(Answered, kw_only=True):
     usage: UsageBody
 
 
+class FunctionDelta(Struct):
+    arguments: str
+    name: str | UnsetType = UNSET
+
+
+class ToolCallDelta(Struct):
+    """A call begins with its id and its name; its arguments follow in pieces."""
+
+    index: int
+    function: FunctionDelta
+    id: str | UnsetType = UNSET
+    type: str | UnsetType = UNSET
+
+
 class ChatDelta(Struct, omit_defaults=True):
     role: str | UnsetType = UNSET
     content: str | UnsetType = UNSET
+    tool_calls: list[ToolCallDelta] | UnsetType = UNSET
+    reasoning_content: str | UnsetType = UNSET
 
 
 class ChatChunkChoice(Struct):

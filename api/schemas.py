@@ -1,9 +1,12 @@
 """The JSON that comes in, after OpenAI's API."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
+
+from galley.api.tools import MOST_TOOLS, Tool, ToolChoice
+from galley.api.turns import Message
 
 MOST_PROMPTS = 256  # of one request
 Stop = Annotated[str, Meta(min_length=1, max_length=1000)]
@@ -60,28 +63,41 @@ class Sampled(Struct, kw_only=True, forbid_unknown_fields=True):
     ) = None
 
 
-class TextPart(Struct, forbid_unknown_fields=True):
-    type: Literal["text"]
-    text: str
-
-
-class Message(Struct, forbid_unknown_fields=True):
-    """Text parts are joined by newlines. The role "developer" is rendered as "system"."""
-
-    role: Literal["system", "developer", "user", "assistant"]
-    content: str | list[TextPart]
-
-
 # What may stand in the fields that have a few values only, by the field's last name.
 CHOICES = {
-    "role": "the roles are system, developer, user and assistant",
+    "role": "the roles are system, developer, user, assistant and tool",
     "type": "only parts of type text are implemented",
+    "tool_choice": "it must be none, auto, required or an object that names a function",
+    "tools.type": "only tools of type function are implemented",
+    "tool_calls.type": "only calls of type function are implemented",
+    "tool_choice.type": "only a choice of type function is known",
 }
 
 
 class ChatRequest(Sampled, kw_only=True, forbid_unknown_fields=True):
     messages: Annotated[list[Message], Meta(min_length=1)]
     max_completion_tokens: Tokens | None = None
+    tools: Annotated[list[Tool], Meta(max_length=MOST_TOOLS)] | None = None
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: (
+        Annotated[bool, Meta(description="False: only the first call is answered.")] | None
+    ) = None
+    documents: (
+        Annotated[list[dict[str, Any]], Meta(description="For chat templates that read documents.")]
+        | None
+    ) = None
+    chat_template_kwargs: (
+        Annotated[dict[str, Any], Meta(description="Variables of the chat template.")] | None
+    ) = None
+    add_generation_prompt: (
+        Annotated[bool, Meta(description="False: the prompt does not begin an answer.")] | None
+    ) = None
+    continue_final_message: (
+        Annotated[
+            bool, Meta(description="The answer goes on with the last message, an assistant's.")
+        ]
+        | None
+    ) = None
     logprobs: bool | None = None
     top_logprobs: (
         Annotated[int, Meta(ge=0, le=20, description="Asks for `logprobs` to be true.")] | None
@@ -154,7 +170,6 @@ CHAT_NEUTRAL: Neutral = {
     "metadata": ({},),
     "modalities": (["text"],),
     "moderation": (),
-    "parallel_tool_calls": (True, False),
     "prediction": (),
     "prompt_cache_key": (),
     "prompt_cache_options": (),
@@ -164,8 +179,6 @@ CHAT_NEUTRAL: Neutral = {
     "safety_identifier": (),
     "service_tier": ("auto", "default"),
     "store": (False,),
-    "tool_choice": ("none", "auto"),
-    "tools": ([],),
     "verbosity": (),
     "web_search_options": (),
 }
@@ -173,8 +186,5 @@ MESSAGE_NEUTRAL: Neutral = {
     "annotations": ([],),
     "audio": (),
     "function_call": (),
-    "name": (),
     "refusal": (),
-    "tool_call_id": (),
-    "tool_calls": ([],),
 }

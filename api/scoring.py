@@ -9,12 +9,12 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 from litestar.types import Receive, Scope, Send
 
-from galley.api.errors import bad_field
+from galley.api.errors import bad_field, failure_of
 from galley.api.mailbox import Mailbox, Post
 from galley.api.order import Prompt, TextOrder
 from galley.api.replies import CompletionDetails, PromptDetails, UsageBody
 from galley.api.service import Service
-from galley.api.stream import client_left, failure_of, send_whole
+from galley.api.stream import client_left, send_whole
 from galley.api.tenants import Caller
 from galley.sched.job import Event, Job, JobRefused, QueueFull, ScoreJob, Scores
 

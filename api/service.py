@@ -45,6 +45,22 @@ class Spelling(Protocol):
         """The bytes of a token that starts a text."""
 
 
+class Template(Protocol):
+    """A chat template. Raises TemplateRefused with a sentence for the caller."""
+
+    @property
+    def source(self) -> str:
+        """Empty where there is none."""
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """The names that it reads."""
+
+    def render(self, messages: Sequence[Mapping[str, Any]], **options: object) -> str: ...
+    def unfinished(self, messages: Sequence[Mapping[str, Any]], **options: object) -> str:
+        """Up to the end of the last message's content."""
+
+
 class Tokenizer(Protocol):
     """Text to ids. Raises BadText or TemplateRefused with a sentence for the caller."""
 
@@ -58,9 +74,11 @@ class Tokenizer(Protocol):
     def shown(self) -> Spelling:
         """With them."""
 
-    def encode(self, text: str) -> list[int]: ...
+    def encode(self, text: str, start: bool = True) -> list[int]: ...
     def decode(self, tokens: Iterable[int], skip_special: bool = True) -> str: ...
-    def chat(self, messages: Sequence[Mapping[str, Any]]) -> list[int]: ...
+    def encode_rendered(self, text: str) -> list[int]: ...
+    @property
+    def template(self) -> Template: ...
 
 
 class Controls(Protocol):

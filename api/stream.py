@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 from uuid import uuid4
 
@@ -10,7 +10,7 @@ import msgspec
 from litestar.types import Receive, Scope, Send
 from msgspec import UNSET, UnsetType
 
-from galley.api.errors import ApiError, bad_field
+from galley.api.errors import bad_field, failure_of
 from galley.api.mailbox import Mailbox, Post
 from galley.api.order import Order
 from galley.api.replies import CompletionDetails, PromptDetails, UsageBody
@@ -23,19 +23,32 @@ STREAM_HEADERS = [
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),  # asks proxies not to hold chunks back
 ]
-TOO_LONG = "the time limit of this request is over"
 MARK = "\0"  # stands for the text of a delta when its frame is prepared
 
 
 Events = Sequence[Event]
 
 
-class Form(Protocol):
+class Writer(Protocol):
+    """Writes one answer as server-sent events."""
+
+    opening: bytes  # goes before the first events
+
+    def of(self, events: list[Event]) -> bytes:
+        """What the client has to see of these events; called in order."""
+
+
+class Whole(Protocol):
+    """The JSON object that a whole answer is written in."""
+
+    def whole(self, text: str, finish: str, usage: UsageBody, events: Events) -> msgspec.Struct: ...
+
+
+class Form(Whole, Protocol):
     """The JSON objects that an answer is written in."""
 
     told: bool  # whether ids or log-probabilities are told, and so every token
 
-    def whole(self, text: str, finish: str, usage: UsageBody, events: Events) -> msgspec.Struct: ...
     def opening(self) -> msgspec.Struct | None: ...
     def delta(self, text: str) -> msgspec.Struct: ...
     def telling(self, text: str, events: Events) -> msgspec.Struct:
@@ -45,11 +58,20 @@ class Form(Protocol):
     def counted(self, usage: UsageBody) -> msgspec.Struct: ...
 
 
-class Answer:
-    """Answers one request with one job. The job is given up as soon as the client leaves."""
+class OneJob:
+    """Answers one request with one job. The job is given up as soon as the client leaves.
+
+    A stream is written by what `writer` makes.
+    """
 
     def __init__(
-        self, service: Service, post: Post, order: Order, form: Form, caller: Caller
+        self,
+        service: Service,
+        post: Post,
+        order: Order,
+        form: Whole,
+        caller: Caller,
+        writer: Callable[[], Writer],
     ) -> None:
         self.scheduler = service.scheduler
         self.tenants = service.tenants
@@ -57,6 +79,7 @@ class Answer:
         self.post = post
         self.order = order
         self.form = form
+        self._writer = writer
 
     async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
         with self.tenants.opening(self.caller):
@@ -108,7 +131,7 @@ class Answer:
 
     async def _stream(self, mailbox: Mailbox, send: Send) -> None:
         """The status waits for the first events, so an early failure still has one of its own."""
-        frames = Frames(self.form, self.order.include_usage)
+        frames = self._writer()
         started = False
         async for events in mailbox:
             body = frames.of(events)
@@ -125,6 +148,18 @@ class Answer:
                 await send({"type": "http.response.body", "body": body, "more_body": True})
         if mailbox.ended:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+class Answer(OneJob):
+    """Its stream is chunks of one form."""
+
+    def __init__(
+        self, service: Service, post: Post, order: Order, form: Form, caller: Caller
+    ) -> None:
+        def writer() -> Frames:
+            return Frames(form, order.include_usage)
+
+        super().__init__(service, post, order, form, caller, writer)
 
 
 def ids_of(order: Order, events: Events) -> list[int] | UnsetType:
@@ -196,19 +231,6 @@ def beginning(service: Service, kind: str) -> dict[str, Any]:
 def frame(content: msgspec.Struct) -> bytes:
     """One server-sent event."""
     return b"data: " + msgspec.json.encode(content) + b"\n\n"
-
-
-def failure_of(last: Event) -> ApiError | None:
-    """What to tell a client whose answer will never be complete."""
-    if last.code == "timeout":
-        # another try would take as long, so clients that retry by themselves are told not to
-        headers = {"x-should-retry": "false"}
-        return ApiError(504, last.error or TOO_LONG, code="request_timeout", headers=headers)
-    if last.finish == "error":
-        return ApiError(500, last.error or "the engine failed while answering", code="engine_error")
-    if last.finish == "cancelled":
-        return ApiError(503, "the engine gave this answer up before it was complete")
-    return None
 
 
 def usage_of(last: Event) -> UsageBody:

@@ -14,7 +14,12 @@ from galley.api.visits import Visit, Witness
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
 
-OPERATIONS = {"/v1/chat/completions": "chat", "/v1/completions": "text_completion"}
+OPERATIONS = {
+    "/v1/chat/completions": "chat",
+    "/v1/completions": "text_completion",
+    "/v1/messages": "chat",
+    "/v1/responses": "chat",
+}
 NANO = 1_000_000_000
 FLUSH = 5000  # milliseconds for the last spans to be sent
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from dataclasses import fields as fields_of
 from reprlib import repr as shortened
 from typing import Any, TypeVar
@@ -16,23 +17,32 @@ from galley.api.schemas import (
     MOST_PROMPTS,
     ChatRequest,
     CompletionRequest,
-    Message,
     Sampled,
 )
 from galley.api.service import Service
-from galley.model.chat_template import TemplateRefused
+from galley.api.turns import absent
+from galley.api.written import written
 from galley.model.tokens import BadText
 from galley.sched.job import Sampling
 
 INLINE = 4096  # bytes of a body that the event loop can read and tokenize in well under 10 ms
 
 
-AnyOrder = TypeVar("AnyOrder", bound=Order)
+Read = TypeVar("Read")
 
 
-async def checked(
-    read: Callable[[Service, bytes], AnyOrder], service: Service, body: bytes
-) -> AnyOrder:
+@dataclass(frozen=True)
+class Names:
+    """What a kind of request calls its prompt and the limit of its answer."""
+
+    prompt: str
+    limit: str | None  # None: as chats do
+
+
+CHAT_NAMES = Names("messages", None)
+
+
+async def checked(read: Callable[[Service, bytes], Read], service: Service, body: bytes) -> Read:
     """What `read` makes of the body; a large one is read on another thread."""
     if len(body) <= INLINE:
         return read(service, body)
@@ -42,16 +52,18 @@ async def checked(
 def chat(service: Service, body: bytes) -> Order:
     """Reads a chat request; ApiError names the field that cannot be served."""
     fields = parse(body)
-    drop_neutral(fields, CHAT_NEUTRAL)
-    _drop_neutral_in_messages(fields.get("messages"))
-    request = convert(fields, ChatRequest)
-    _check_model(service, request)
-    try:
-        prompt = service.tokenizer.chat([_rendered(message) for message in request.messages])
-    except (TemplateRefused, BadText) as error:
-        raise bad_field("messages", str(error)) from error
+    drop_chat_neutral(fields)
+    return chat_order(service, convert(fields, ChatRequest))
+
+
+def chat_order(service: Service, request: ChatRequest, names: Names = CHAT_NAMES) -> Order:
+    """The order of a chat; ApiError names the field at fault as `names` call it."""
+    check_model(service, request.model)
+    made = written(service, request, names.prompt)
     limit_field, limit = _chat_limit(request)
-    return _order(service, request, prompt, "messages", limit_field, limit)
+    order = _order(service, request, made.ids, names.prompt, names.limit or limit_field, limit)
+    sampling = replace(order.sampling, marks=made.reading.marks)
+    return replace(order, sampling=sampling, reading=made.reading)
 
 
 def completion(service: Service, body: bytes) -> TextOrder:
@@ -59,7 +71,7 @@ def completion(service: Service, body: bytes) -> TextOrder:
     fields = parse(body)
     drop_neutral(fields, COMPLETION_NEUTRAL)
     request = convert(fields, CompletionRequest)
-    _check_model(service, request)
+    check_model(service, request.model)
     prompts = _prompts(service, request.prompt)
     answers = request.max_tokens != 0
     if not answers and not request.echo:
@@ -79,28 +91,27 @@ def completion(service: Service, body: bytes) -> TextOrder:
     return TextOrder(**known, prompts=prompts, echo=bool(request.echo), answers=answers)
 
 
-def _drop_neutral_in_messages(messages: Any) -> None:
+def drop_chat_neutral(fields: dict[str, Any]) -> None:
+    """Removes what asks for nothing from a chat request; ApiError where something is asked for."""
+    drop_neutral(fields, CHAT_NEUTRAL)
+    messages = fields.get("messages")
     for index, message in enumerate(messages if isinstance(messages, list) else []):
         if isinstance(message, dict):
             drop_neutral(message, MESSAGE_NEUTRAL, f"messages[{index}].")
+            for name in absent(message):
+                del message[name]
 
 
-def _check_model(service: Service, request: Sampled) -> None:
-    if request.model not in (None, service.model):
-        raise unknown_model(service, str(request.model))
+def check_model(service: Service, name: str | None) -> None:
+    """Raises an ApiError unless the name is the served model's, or none."""
+    if name is not None and name != service.model:
+        raise unknown_model(service, name)
 
 
 def unknown_model(service: Service, name: str) -> ApiError:
     """Status 404, in OpenAI's code for it."""
     message = f"model {shortened(name)} is not served here; {service.model!r} is"
     return ApiError(404, message, "model", "model_not_found")
-
-
-def _rendered(message: Message) -> dict[str, str]:
-    role = "system" if message.role == "developer" else message.role
-    if isinstance(message.content, str):
-        return {"role": role, "content": message.content}
-    return {"role": role, "content": "\n".join(part.text for part in message.content)}
 
 
 def _chat_limit(request: ChatRequest) -> tuple[str, int | None]:

@@ -3,9 +3,11 @@
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import Any, NoReturn
+from uuid import uuid4
 
-from jinja2 import Environment, Template, TemplateError, nodes
+from jinja2 import Environment, Template, TemplateError, meta, nodes
 from jinja2.ext import Extension
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -30,6 +32,20 @@ class ChatTemplate:
         self._source = source
         self._template: Template | None = None
 
+    @property
+    def source(self) -> str:
+        """The template as its author wrote it; empty where there is none."""
+        return self._source or ""
+
+    @cached_property
+    def variables(self) -> frozenset[str]:
+        """The names that the template reads; none of a template that is missing or broken."""
+        made = environment()
+        try:
+            return frozenset(meta.find_undeclared_variables(made.parse(self.source))) - RESERVED
+        except TemplateError:
+            return frozenset()
+
     def render(self, messages: Messages, **options: object) -> str:
         """The text that the model is to continue; `options` are variables of the template.
 
@@ -43,6 +59,22 @@ class ChatTemplate:
             raise
         except FAILURES as error:
             raise TemplateRefused(f"the model's chat template failed: {error}") from error
+
+    def unfinished(self, messages: Messages, **options: object) -> str:
+        """The text up to the end of the last message's content, which the model is to go on with.
+
+        Raises TemplateRefused as `render` does, and for a template that leaves the content out.
+        """
+        *before, last = messages
+        mark = uuid4().hex  # at the end, so that white space before it is not trimmed
+        marked = {**last, "content": f"{last['content']}{mark}"}
+        text = self.render([*before, marked], **options, add_generation_prompt=False)
+        if text.count(mark) != 1:
+            raise TemplateRefused(
+                "the model's chat template does not write the last message as it was sent, so it "
+                "cannot be continued"
+            )
+        return text.partition(mark)[0]
 
     def _compiled(self) -> Template:
         if self._source is None:
@@ -64,6 +96,10 @@ FAILURES = (
     AttributeError,
     RecursionError,
 )
+
+
+HELPERS = frozenset({"raise_exception", "strftime_now"})
+RESERVED = HELPERS | {"dict", "namespace", "range", "cycler", "joiner", "lipsum"}  # Jinja's own
 
 
 def environment() -> ImmutableSandboxedEnvironment:

@@ -12,11 +12,16 @@ class Detokenizer:
     The pieces of `push` and one `flush`, joined, are the text of prompt and answer less the text
     of the prompt. A character that is spread over several tokens comes out whole with the last of
     them; bytes that can no longer become a character come out as U+FFFD. At most three bytes are
-    held back, so neither a push nor a stall grows with the answer. Special tokens have no text.
+    held back, so neither a push nor a stall grows with the answer. Special tokens have no text but
+    for those whose text is in `marks`.
     """
 
-    def __init__(self, tokenizer: Tokenizer, prompt: Sequence[int] = ()) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, prompt: Sequence[int] = (), marks: Sequence[str] = ()
+    ) -> None:
         self._spelling = tokenizer.spelling
+        named = ((tokenizer.special_id(mark), mark.encode()) for mark in marks)
+        self._marks = {id: text for id, text in named if id is not None}
         self._characters = codecs.getincrementaldecoder("utf-8")("replace")
         context = self._last_bytes(prompt)
         self._started = bool(context)
@@ -24,10 +29,10 @@ class Detokenizer:
 
     def push(self, token: int) -> str:
         """The text that the token completes; often empty within a character."""
-        spelled = self._spelling[token]
+        spelled = self._marks.get(token) or self._spelling[token]
         if not self._started and spelled:
             self._started = True
-            spelled = self._spelling.opening(token)
+            spelled = self._marks.get(token) or self._spelling.opening(token)
         return self._characters.decode(spelled)
 
     def flush(self) -> str:

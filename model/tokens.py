@@ -23,10 +23,11 @@ class Tokenizer:
     vocab_size: int  # ids from here on are out of vocabulary
     spelling: Spelling  # without special tokens
     shown: Spelling  # with them
+    template: ChatTemplate
 
     def __init__(self, files: TokenizerFiles) -> None:
         self._vocabulary = read_vocabulary(files.tokenizer_json)
-        self._template = ChatTemplate(files.chat_template, files.bos, files.eos)
+        self.template = ChatTemplate(files.chat_template, files.bos, files.eos)
         self._start = self._start_tokens(files)
         added = self._vocabulary.get_added_tokens_decoder()
         self._specials = {token.content: id for id, token in added.items() if token.special}
@@ -35,14 +36,16 @@ class Tokenizer:
         self.spelling = Spelling(self._vocabulary, hidden=self._special_ids)
         self.shown = Spelling(self._vocabulary, hidden=frozenset())
 
-    def encode(self, text: str) -> list[int]:
-        """The tokens of a plain prompt, with BOS first if the model wants one.
+    def encode(self, text: str, start: bool = True) -> list[int]:
+        """The tokens of a plain prompt, with BOS first if the model wants one and `start` is true.
 
         Special tokens written out in the text become those tokens, and a BOS that the text starts
         with is not doubled. Raises BadText.
         """
         tokens = self._encode(text)
-        return tokens if tokens[:1] == self._start else self._start + tokens
+        if not start or tokens[:1] == self._start:
+            return tokens
+        return self._start + tokens
 
     def encode_rendered(self, text: str) -> list[int]:
         """The tokens of a rendered chat, with exactly one BOS first if the model wants one.
@@ -71,7 +74,7 @@ class Tokenizer:
 
         `options` are variables of the template, such as add_generation_prompt (true unless given).
         """
-        return self._template.render(messages, **options)
+        return self.template.render(messages, **options)
 
     def chat(self, messages: Messages, **options: object) -> list[int]:
         """The tokens of a chat that the model is to continue; raises TemplateRefused and BadText.

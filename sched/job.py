@@ -30,6 +30,7 @@ class Sampling:
     seed: int | None = None  # None: drawn once when the job is made, and reported
     stop: tuple[str, ...] = ()
     ignore_eos: bool = False
+    marks: tuple[str, ...] = ()  # special tokens that the text of the answer shows
     top_logprobs: int | None = None  # so many of the likeliest tokens of each place; None: none
 
     def __post_init__(self) -> None:
@@ -104,6 +105,7 @@ class Event:
     code: ErrorCode | None = None  # with finish "error": its kind, where it has one
     tops: tuple[tuple[Top, ...], ...] = ()  # of each token, where the job asks for them
     scores: tuple[Scores, ...] = ()  # of each prompt, at the end of a job that scores
+    stop: str | None = None  # with finish "stop": the stop string that it was, if it was one
 
 
 _numbers = itertools.count(1)

@@ -27,6 +27,7 @@ class Row:
     tokens: list[int] = field(init=False)
     cursor: int = field(init=False)
     finish: FinishReason | None = None
+    stop: str | None = None  # the stop string that ended it
     spoiled: bool = False  # what it computed is not finite, and nobody may use it
     passed: int = 0  # turns in which more urgent prompts were fed before its own
     accepted: int = 0
@@ -104,6 +105,7 @@ class Row:
             finish=self.finish,
             usage=self.usage() if self.finish is not None else None,
             tops=tuple(tops[:taken]),
+            stop=self.stop,
         )
 
     def usage(self) -> Usage:
@@ -128,7 +130,7 @@ class Row:
             return self.text.end()
         piece = self.text.push(token)
         if piece.stopped:
-            self.finish = "stop"
+            self.finish, self.stop = "stop", piece.stop
             return piece.text
         if self.made >= self.limit:
             self.finish = "length"

@@ -1,6 +1,6 @@
 """The text of one running answer, up to a stop string."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from galley.model.detokenizer import Detokenizer
@@ -12,7 +12,12 @@ class Piece(NamedTuple):
     """What one token lets go of."""
 
     text: str  # final; often empty while something is held back
-    stopped: bool  # the answer is over, before this token or within it
+    stop: str | None  # the stop string that ended the answer, before this token or within it
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the answer is over."""
+        return self.stop is not None
 
 
 class AnswerText:
@@ -20,24 +25,24 @@ class AnswerText:
 
     Text that may still become a stop string is held back until it cannot. The stop string that is
     complete first ends the answer, of several the longest; nothing of it or after it is released.
-    A token in `stop_ids` ends the answer too, whatever its text.
+    A token in `stop_ids` ends the answer too, whatever its text, as the stop that it maps to.
     """
 
     def __init__(
         self,
         detokenizer: Detokenizer,
         stops: Sequence[str] = (),
-        stop_ids: frozenset[int] = frozenset(),
+        stop_ids: Mapping[int, str] | None = None,
     ) -> None:
         self._detokenizer = detokenizer
         self._searches = [Search(stop) for stop in stops]
-        self._stop_ids = stop_ids
+        self._stop_ids = stop_ids or {}
         self._held = ""  # what a search has matched so far
 
     def push(self, token: int) -> Piece:
         """Takes the next token of the answer; none may follow a stop."""
         if token in self._stop_ids:
-            return Piece(self.end(), True)
+            return Piece(self.end(), self._stop_ids[token])
         return self._release(self._detokenizer.push(token))
 
     def end(self) -> str:
@@ -47,15 +52,16 @@ class AnswerText:
 
     def _release(self, new: str) -> Piece:
         if not self._searches or not new:
-            return Piece(new, False)
+            return Piece(new, None)
         text = self._held + new
         ends = [(end, -len(search.stop)) for search in self._searches if (end := search.read(new))]
         if ends:
             end, backwards = min(ends)
-            return Piece(text[: len(self._held) + end + backwards], True)
+            past = len(self._held) + end
+            return Piece(text[: past + backwards], text[past + backwards : past])
         final = len(text) - max(search.matched for search in self._searches)
         self._held = text[final:]
-        return Piece(text[:final], False)
+        return Piece(text[:final], None)
 
 
 class Texts:
@@ -66,9 +72,10 @@ class Texts:
         self._ends = ends
 
     def of(self, job: Job) -> AnswerText:
-        detokenizer = Detokenizer(self._tokenizer, job.prompt)
+        detokenizer = Detokenizer(self._tokenizer, job.prompt, job.sampling.marks)
         stops = job.sampling.stop
-        ids = frozenset(i for i in map(self._tokenizer.special_id, stops) if i is not None)
+        named = ((self._tokenizer.special_id(stop), stop) for stop in stops)
+        ids = {id: stop for id, stop in named if id is not None}
         return AnswerText(detokenizer, stops, ids)
 
     def ends(self, job: Job) -> frozenset[int]:

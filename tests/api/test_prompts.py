@@ -64,8 +64,10 @@ def test_a_prompt_longer_than_the_context_is_refused_with_both_numbers(refusal: 
         ({"role": "user"}, "messages[0].content"),
         ({"content": "x"}, "messages[0].role"),
         ({"role": "user", "content": None}, "messages[0].content"),
-        ({"role": "tool", "content": "x"}, "messages[0].role"),
-        ({"role": "user", "content": "x", "name": "Ann"}, "messages[0].name"),
+        ({"role": "robot", "content": "x"}, "messages[0].role"),
+        ({"role": "tool", "content": "x"}, "messages[0].tool_call_id"),
+        ({"role": "user", "content": "x", "tool_call_id": "a"}, "messages[0].tool_call_id"),
+        ({"role": "assistant", "content": None}, "messages[0].content"),
         ({"role": "user", "content": "x", "mood": "good"}, "messages[0].mood"),
         ({"role": "user", "content": [{"text": "x"}]}, "messages[0].content[0].type"),
         (

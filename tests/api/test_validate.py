@@ -58,7 +58,7 @@ def test_values_that_ask_for_nothing_are_accepted(read: Any) -> None:
         ("n", True),
         ("frequency_penalty", 0.5),
         ("logit_bias", {"1": 5}),
-        ("tools", [{"type": "function"}]),
+        ("tool_choice", "required"),
         ("response_format", {"type": "json_object"}),
     ],
 )

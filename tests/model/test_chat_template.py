@@ -96,3 +96,31 @@ def test_marks_of_what_the_model_wrote_change_nothing() -> None:
 
 def test_templates_can_tell_the_date() -> None:
     assert re.fullmatch(r"20\d\d-\d\d", render("{{ strftime_now('%Y-%m') }}", USER))
+
+
+def test_a_template_tells_which_variables_it_reads() -> None:
+    source = "{% set own = 1 %}{{ own }}{{ tools }}{{ namespace() }}{{ strftime_now('%Y') }}"
+    template = ChatTemplate(source + "{{ date_string | default('') }}", "<s>", None)
+    assert template.variables == {"tools", "date_string"}
+    assert ChatTemplate("{% if %}", None, None).variables == frozenset()
+    assert ChatTemplate(None, None, None).variables == frozenset()
+
+
+def test_variables_can_be_given() -> None:
+    source = "{{ date_string if date_string is defined else strftime_now('%Y') }}"
+    assert render(source, USER, date_string="26 Jul 2024") == "26 Jul 2024"
+
+
+def test_a_last_message_is_left_open_with_its_white_space() -> None:
+    trims = CHATML.replace("message['content']", "message['content'] | trim")
+    for source in (CHATML, trims):
+        template = ChatTemplate(source, "<s>", "</s>")
+        text = template.unfinished([USER, {"role": "assistant", "content": "hello: "}])
+        assert text == "<|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\nhello: "
+
+
+@pytest.mark.parametrize("content", ["", "{{ message.content }}{{ message.content }}"])
+def test_a_message_that_the_template_does_not_write_once_cannot_be_left_open(content: str) -> None:
+    source = "{% for message in messages %}" + content + "{% endfor %}"
+    with pytest.raises(TemplateRefused, match="cannot be continued"):
+        ChatTemplate(source, None, None).unfinished([ANSWER])

@@ -126,3 +126,13 @@ def test_o15_a_character_begun_by_the_prompt_is_finished_by_the_answer() -> None
 def test_special_tokens_have_no_text() -> None:
     tokenizer = byte_level()
     assert "".join(pieces(tokenizer, tokenizer.encode("hel<|im_end|>lo"))) == "hello"
+
+
+def test_special_tokens_have_no_text_but_for_marks() -> None:
+    tokenizer = byte_level()
+    start, end = map(tokenizer.special_id, ("<|im_start|>", "<|im_end|>"))
+    assert start is not None
+    assert end is not None
+    detokenizer = Detokenizer(tokenizer, marks=("<|im_start|>", "no token"))
+    pieces = [detokenizer.push(token) for token in (start, end, ord("a"), start)]
+    assert pieces == ["<|im_start|>", "", "a", "<|im_start|>"]

@@ -38,6 +38,7 @@ def block(row: Row, tokens: str | list[int], wrong: int = 0) -> Event:
 def test_o1_a_stop_inside_a_block_ends_the_answer_though_the_block_passes_the_cap() -> None:
     event = block(row(limit=5, stop=("c",)), "abcdef")
     assert (event.finish, event.text, event.tokens) == ("stop", "ab", (97, 98, 99))
+    assert event.stop == "c"
     assert event.logprobs == (0.0, -1.0, -2.0)
     assert event.usage is not None
     assert event.usage.completion_tokens == 3
@@ -46,6 +47,7 @@ def test_o1_a_stop_inside_a_block_ends_the_answer_though_the_block_passes_the_ca
 def test_o1_an_end_token_inside_a_block_ends_the_answer_though_the_block_passes_the_cap() -> None:
     event = block(row(limit=5), [97, 98, END, 100, 101, 102])
     assert (event.finish, event.text, event.tokens) == ("stop", "ab", (97, 98, END))
+    assert event.stop is None
     assert len(event.logprobs) == len(event.guessed) == 3
 
 

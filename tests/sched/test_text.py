@@ -1,17 +1,20 @@
+from collections.abc import Mapping
+
 import pytest
+from fakes_jobs import job
 from fakes_tokens import byte_level
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from galley.model.detokenizer import Detokenizer
 from galley.model.tokens import Tokenizer
-from galley.sched.text import AnswerText
+from galley.sched.text import AnswerText, Texts
 
 TOKENIZER = byte_level()
 
 
 def answer_text(
-    *stops: str, stop_ids: frozenset[int] = frozenset(), tokenizer: Tokenizer = TOKENIZER
+    *stops: str, stop_ids: Mapping[int, str] | None = None, tokenizer: Tokenizer = TOKENIZER
 ) -> AnswerText:
     return AnswerText(Detokenizer(tokenizer), stops, stop_ids)
 
@@ -45,7 +48,7 @@ def test_o2_a_stop_anywhere_in_a_token_is_found() -> None:
     hello = tokenizer.encode("hello")
     assert len(hello) == 1
     answer = answer_text("el")
-    assert answer.push(hello[0]) == ("h", True)
+    assert answer.push(hello[0]) == ("h", "el")
 
 
 def test_o2_a_stop_early_in_a_long_block_is_found() -> None:
@@ -54,10 +57,10 @@ def test_o2_a_stop_early_in_a_long_block_is_found() -> None:
 
 def test_o2_a_stop_that_begins_in_an_earlier_token_is_found() -> None:
     answer = answer_text("a hell")
-    assert answer.push(ord("x")) == ("x", False)
-    assert answer.push(ord("a")) == ("", False)
-    assert answer.push(ord(" ")) == ("", False)
-    assert answer.push(byte_level().encode("hello")[0]) == ("", True)
+    assert answer.push(ord("x")) == ("x", None)
+    assert answer.push(ord("a")) == ("", None)
+    assert answer.push(ord(" ")) == ("", None)
+    assert answer.push(byte_level().encode("hello")[0]) == ("", "a hell")
 
 
 def test_o14_what_could_become_a_stop_is_held_and_released_when_it_cannot() -> None:
@@ -86,7 +89,7 @@ def test_the_stop_that_is_complete_first_wins_and_then_the_longest() -> None:
 
 def test_the_same_stop_wins_however_the_text_is_cut_into_tokens() -> None:
     stops = ("hello", "el", "llo")
-    assert answer_text(*stops).push(byte_level().encode("hello")[0]) == ("h", True)
+    assert answer_text(*stops).push(byte_level().encode("hello")[0]) == ("h", "el")
     assert "".join(released(answer_text(*stops), "hello")) == "h"
 
 
@@ -94,20 +97,20 @@ def test_o16_a_special_token_is_a_stop_by_its_id() -> None:
     tokenizer = byte_level()
     end = tokenizer.special_id("<|im_end|>")
     assert end is not None
-    answer = answer_text("<|im_end|>", stop_ids=frozenset({end}))
-    assert answer.push(ord("a")) == ("a", False)
-    assert answer.push(end) == ("", True)
+    answer = answer_text("<|im_end|>", stop_ids={end: "<|im_end|>"})
+    assert answer.push(ord("a")) == ("a", None)
+    assert answer.push(end) == ("", "<|im_end|>")
 
 
 def test_o16_text_held_before_a_special_stop_is_released_with_it() -> None:
-    answer = answer_text("STOP", stop_ids=frozenset({260}))
-    assert [answer.push(byte) for byte in b"ST"] == [("", False)] * 2
-    assert answer.push(260) == ("ST", True)
+    answer = answer_text("STOP", stop_ids={260: "<|im_start|>"})
+    assert [answer.push(byte) for byte in b"ST"] == [("", None)] * 2
+    assert answer.push(260) == ("ST", "<|im_start|>")
 
 
 def test_o13_a_half_character_at_the_end_is_flushed_after_the_held_text() -> None:
     answer = answer_text("STOP")
-    assert [answer.push(byte) for byte in (*b"S", *"中".encode()[:2])] == [("", False)] * 3
+    assert [answer.push(byte) for byte in (*b"S", *"中".encode()[:2])] == [("", None)] * 3
     assert answer.end() == "S\ufffd"
     assert answer.end() == ""
 
@@ -144,3 +147,11 @@ def test_text_is_held_only_while_it_is_the_start_of_a_stop(text: str, stop: str)
         held = text[len(sent) : read]
         starts = [stop[:length] for length in range(len(stop))]
         assert held == max((s for s in starts if text[:read].endswith(s)), key=len)
+
+
+def test_marks_that_a_job_asks_for_are_text() -> None:
+    made, _ = job("hi", marks=("<|im_start|>",))
+    start = TOKENIZER.special_id("<|im_start|>")
+    assert start is not None
+    text = Texts(TOKENIZER, frozenset()).of(made)
+    assert [text.push(token).text for token in (start, ord("a"))] == ["<|im_start|>", "a"]

@@ -1,0 +1,86 @@
+"""The tools of a request: what the model may call."""
+
+from collections.abc import Sequence
+from reprlib import repr as shortened
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+
+from galley.api.errors import bad_field
+from galley.api.tool_formats import NAME
+
+MOST_TOOLS = 128  # of one request
+EMPTY = {"type": "object", "properties": {}}
+
+
+class Function(Struct, forbid_unknown_fields=True):
+    name: Annotated[str, Meta(description="1 to 64 of a-z, A-Z, 0-9, _ and -.")]
+    description: str | None = None
+    parameters: (
+        Annotated[dict[str, Any], Meta(description="A JSON schema. Absent: there are none.")] | None
+    ) = None
+    strict: Annotated[bool, Meta(description="true is not implemented.")] | None = None
+
+
+class Tool(Struct, forbid_unknown_fields=True):
+    type: Literal["function"]
+    function: Function
+
+
+class ChosenFunction(Struct, forbid_unknown_fields=True):
+    name: str
+
+
+class ChosenTool(Struct, forbid_unknown_fields=True):
+    type: Literal["function"]
+    function: ChosenFunction
+
+
+ToolChoice: TypeAlias = Annotated[
+    Literal["none", "auto", "required"] | ChosenTool,
+    Meta(description='"required" and a named function are not implemented. Absent: "auto".'),
+]
+
+
+def offered(tools: Sequence[Tool], choice: ToolChoice | None) -> list[Tool]:
+    """The tools that the model may call, or ApiError. None may be called if the choice is "none".
+
+    The prompt does not mention them then, so that the model does not try.
+    """
+    for place, tool in enumerate(tools):
+        _check(tool.function, f"tools[{place}].function")
+    names = [tool.function.name for tool in tools]
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            field = f"tools[{place}].function.name"
+            raise bad_field(field, f"{field} is {name!r}, which another tool is called; rename one")
+    if choice not in (None, "none", "auto"):
+        raise _forced(choice)
+    return [] if choice == "none" else list(tools)
+
+
+def described(tool: Tool) -> dict[str, Any]:
+    """The tool as chat templates read it, its members in the order that models were trained on."""
+    function: dict[str, Any] = {"name": tool.function.name}
+    if tool.function.description is not None:
+        function["description"] = tool.function.description
+    function["parameters"] = tool.function.parameters or EMPTY
+    return {"type": "function", "function": function}
+
+
+def _check(function: Function, place: str) -> None:
+    if not NAME.fullmatch(function.name):
+        sentence = "a name has 1 to 64 of the characters a-z, A-Z, 0-9, _ and -"
+        raise bad_field(f"{place}.name", f"{place}.name is {shortened(function.name)}: {sentence}")
+    if function.strict:
+        message = (
+            f"{place}.strict is true: this is not implemented, nothing holds the arguments to "
+            "their schema; leave it out and check them"
+        )
+        raise bad_field(f"{place}.strict", message, "unsupported_parameter")
+
+
+def _forced(choice: ToolChoice | None) -> Exception:
+    told = choice if isinstance(choice, str) else "a named function"
+    message = f"tool_choice is {told}: this is not implemented; send auto or none"
+    return bad_field("tool_choice", message, "unsupported_parameter")
