@@ -10,21 +10,24 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.plugins import JsonRenderPlugin
 
 from galley.api.replies import ChatChunk, Completion, ErrorBody
-from galley.api.schemas import ChatRequest, CompletionRequest
+from galley.api.schemas import ChatRequest, CompletionRequest, PolicyRequest, ProfileRequest
 from galley.api.tenants import OPEN
 
 REFERENCE = "#/components/schemas/{name}"
 
-# What goes in, and what a stream comes out in.
-BODIES: dict[str, tuple[type[msgspec.Struct], type[msgspec.Struct]]] = {
+# What goes in, and what a stream comes out in, if it can be one.
+BODIES: dict[str, tuple[type[msgspec.Struct], type[msgspec.Struct] | None]] = {
     "/v1/chat/completions": (ChatRequest, ChatChunk),
     "/v1/completions": (CompletionRequest, Completion),
+    "/v1/engine/policy": (PolicyRequest, None),
+    "/v1/engine/profile": (ProfileRequest, None),
 }
 
 
 FAILURES = {
     400: "A field cannot be served.",
     401: "This server asks for a key.",
+    404: "No such model.",
     413: "The body is too large.",
     429: "As many requests run and wait as may; Retry-After says when to come again.",
     500: "The engine failed while answering.",
@@ -55,17 +58,37 @@ class Document(JsonRenderPlugin):
     """Adds what the handlers read and stream themselves, which Litestar cannot see."""
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
-        schemas = openapi_schema["components"]["schemas"]
+        _plain_model(openapi_schema["paths"]["/v1/models/{model}"]["get"])
+        schemas, paths = openapi_schema["components"]["schemas"], openapi_schema["paths"]
         for path, types in BODIES.items():
-            (body, chunk), more = msgspec.json.schema_components(types, ref_template=REFERENCE)
+            if path not in paths:  # of operators, where there is no engine to operate
+                continue
+            known = [each for each in types if each is not None]
+            (body, *chunks), more = msgspec.json.schema_components(known, ref_template=REFERENCE)
             schemas.update(more)
-            operation = openapi_schema["paths"][path]["post"]
+            operation = paths[path]["post"]
             operation["requestBody"] = {
                 "required": True,
                 "content": {"application/json": {"schema": body}},
             }
-            operation["responses"]["200"]["content"]["text/event-stream"] = {"schema": chunk}
+            for chunk in chunks:
+                content = operation["responses"]["200"]["content"]
+                content["text/event-stream"] = {"schema": _event(chunk)}
         return super().render(request, openapi_schema)
+
+
+def _event(chunk: dict[str, Any]) -> dict[str, Any]:
+    """One event of a stream of chunks; an error is the last event, and so is [DONE]."""
+    error = {"$ref": REFERENCE.format(name=ErrorBody.__name__)}
+    told = {"contentMediaType": "application/json", "contentSchema": {"anyOf": [chunk, error]}}
+    data = {"type": "string", "anyOf": [{"const": "[DONE]"}, told]}
+    return {"type": "object", "properties": {"data": data}, "required": ["data"]}
+
+
+def _plain_model(operation: dict[str, Any]) -> None:
+    """The name of a model is any text, though Litestar takes a path for a URI that can be wrong."""
+    operation["parameters"][0]["schema"] = {"type": "string"}
+    operation["responses"].pop("400", None)
 
 
 async def not_found_as_elsewhere(response: Response[Any]) -> Response[Any]:

@@ -20,9 +20,9 @@ class Shift:
 
     What it costs while it is of no use is a small part of a round, and what it earns when it is
     may be half of one. So it rests only where it clearly loses, not long at first, and twice as
-    long each time it has lost again, but never on when rounds keep less than when it began to
-    rest: what made it dear, guesses of others that stand, is over then. Rounds are judged by how many rows they have room for, since
-    a step costs more with more of them.
+    long each time it has lost again. When rounds keep less than when it began to rest, it wakes:
+    what made it dear, guesses of others that stand, is over then. Rounds are judged by how many
+    rows they have room for, since a step costs more with more of them.
     """
 
     DECAY = 0.99
