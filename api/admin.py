@@ -20,10 +20,14 @@ T = TypeVar("T", bound=msgspec.Struct)
 REFUSALS = {
     status: ResponseSpec(ErrorBody, description=words, generate_examples=False)
     for status, words in {
-        400: "It cannot be done as the server was started.",
+        400: "It cannot be done as the server was started, or a field is wrong.",
+        401: "This server asks for a key.",
         403: "It needs an admin's key.",
         409: "Another one is under way.",
+        413: "The body is too large.",
         415: "The body is not JSON.",
+        500: "The profile could not be written.",
+        503: "The engine starts or is dead.",
     }.items()
 }
 
@@ -40,7 +44,7 @@ def policy_routes(service: Service, controls: Controls) -> list[HTTPRouteHandler
     def told() -> PolicyBody:
         return PolicyBody(controls.policy(), service.fingerprint)
 
-    @get("/v1/engine/policy", sync_to_thread=False)
+    @get("/v1/engine/policy", sync_to_thread=False, responses={401: REFUSALS[401]})
     def get_policy() -> PolicyBody:
         """The draft policy that guesses now."""
         return told()

@@ -81,6 +81,7 @@ COMMANDS = {
         (
             "galley probe isolation http://127.0.0.1:8000",
             "galley probe isolation http://127.0.0.1:8000 --keys env:KEY_A env:KEY_B",
+            "galley probe overload http://127.0.0.1:8000 --pid $PID",
         ),
     ),
     "bench": Command(

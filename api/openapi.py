@@ -14,7 +14,7 @@ from galley.api.messages_schemas import CountRequest, MessagesRequest
 from galley.api.replies import ChatChunk, Completion, ErrorBody
 from galley.api.responses_replies import ResponseEvent
 from galley.api.responses_schemas import ResponsesRequest
-from galley.api.schemas import ChatRequest, CompletionRequest
+from galley.api.schemas import ChatRequest, CompletionRequest, PolicyRequest, ProfileRequest
 from galley.api.tenants import OPEN
 from galley.api.token_bodies import DetokenizeRequest, TokenizeChat, TokenizeText
 
@@ -32,11 +32,16 @@ BODIES: Kinds = {
     "/v1/chat/render": (ChatRequest,),
     "/tokenize": (TokenizeText, TokenizeChat),
     "/detokenize": (DetokenizeRequest,),
+    "/v1/engine/policy": (PolicyRequest,),
+    "/v1/engine/profile": (ProfileRequest,),
 }
-# What a stream comes out in.
+# What a stream of chunks comes out in; it ends with [DONE].
 CHUNKS: Kinds = {
     "/v1/chat/completions": (ChatChunk,),
     "/v1/completions": (Completion,),
+}
+# What a stream of named events comes out in.
+EVENTS: Kinds = {
     "/v1/responses": (ResponseEvent,),
     "/v1/messages": (MessageEvent,),
 }
@@ -76,17 +81,26 @@ class Document(JsonRenderPlugin):
     """Adds what the handlers read and stream themselves, which Litestar cannot see."""
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
-        schemas = openapi_schema["components"]["schemas"]
-        for path, body in _schemas(BODIES, schemas).items():
-            operation = openapi_schema["paths"][path]["post"]
+        _plain_model(openapi_schema["paths"]["/v1/models/{model}"]["get"])
+        schemas, paths = openapi_schema["components"]["schemas"], openapi_schema["paths"]
+        # routes of operators are not there where there is no engine to operate
+        bodies = {path: types for path, types in BODIES.items() if path in paths}
+        for path, body in _schemas(bodies, schemas).items():
+            operation = paths[path]["post"]
             operation["requestBody"] = {
                 "required": True,
                 "content": {"application/json": {"schema": body}},
             }
         for path, chunk in _schemas(CHUNKS, schemas).items():
-            answer = openapi_schema["paths"][path]["post"]["responses"]["200"]
-            answer["content"]["text/event-stream"] = {"schema": chunk}
+            _streamed(paths[path], _event(chunk))
+        for path, event in _schemas(EVENTS, schemas).items():
+            _streamed(paths[path], event)
         return super().render(request, openapi_schema)
+
+
+def _streamed(path: dict[str, Any], schema: dict[str, Any]) -> None:
+    """Says what an answer is when it is a stream."""
+    path["post"]["responses"]["200"]["content"]["text/event-stream"] = {"schema": schema}
 
 
 def _schemas(kinds: Kinds, known: dict[str, Any]) -> dict[str, Any]:
@@ -97,6 +111,20 @@ def _schemas(kinds: Kinds, known: dict[str, Any]) -> dict[str, Any]:
     left = iter(made)
     found = {path: [next(left) for _ in types] for path, types in kinds.items()}
     return {path: each[0] if len(each) == 1 else {"anyOf": each} for path, each in found.items()}
+
+
+def _event(chunk: dict[str, Any]) -> dict[str, Any]:
+    """One event of a stream of chunks; an error is the last event, and so is [DONE]."""
+    error = {"$ref": REFERENCE.format(name=ErrorBody.__name__)}
+    told = {"contentMediaType": "application/json", "contentSchema": {"anyOf": [chunk, error]}}
+    data = {"type": "string", "anyOf": [{"const": "[DONE]"}, told]}
+    return {"type": "object", "properties": {"data": data}, "required": ["data"]}
+
+
+def _plain_model(operation: dict[str, Any]) -> None:
+    """The name of a model is any text, though Litestar takes a path for a URI that can be wrong."""
+    operation["parameters"][0]["schema"] = {"type": "string"}
+    operation["responses"].pop("400", None)
 
 
 async def not_found_as_elsewhere(response: Response[Any]) -> Response[Any]:

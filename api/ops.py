@@ -9,6 +9,7 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
 from galley.api.errors import AnyRequest
 from galley.api.metrics import exposition
+from galley.api.openapi import FAILURES
 from galley.api.replies import (
     EntryList,
     ErrorBody,
@@ -20,26 +21,29 @@ from galley.api.service import Service
 from galley.api.tenants import OPEN
 from galley.api.validate import unknown_model
 
+KEY_ASKED = {401: ResponseSpec(ErrorBody, description=FAILURES[401], generate_examples=False)}
 UNKNOWN_MODEL = {
-    404: ResponseSpec(ErrorBody, description="No such model.", generate_examples=False)
+    **KEY_ASKED,
+    404: ResponseSpec(ErrorBody, description=FAILURES[404], generate_examples=False),
 }
+UNWELL = {503: ResponseSpec(HealthBody, description="The body says why.", generate_examples=False)}
 ASKED = [HttpMethod.GET, HttpMethod.HEAD]
 
 
 def ops_routes(service: Service) -> list[HTTPRouteHandler]:
     """None of these needs the engine thread."""
 
-    @route("/health", http_method=ASKED, sync_to_thread=False, opt=OPEN)
+    @route("/health", http_method=ASKED, sync_to_thread=False, opt=OPEN, responses=UNWELL)
     def health() -> Response[HealthBody]:
         """200 while all is well, otherwise 503 with the reason."""
         return _answer(service, ("ok",))
 
-    @route("/live", http_method=ASKED, sync_to_thread=False, opt=OPEN)
+    @route("/live", http_method=ASKED, sync_to_thread=False, opt=OPEN, responses=UNWELL)
     def live() -> Response[HealthBody]:
         """503 once the engine is dead, which only a restart can change."""
         return _answer(service, ("starting", "ok", "draining", "stuck"))
 
-    @route("/ready", http_method=ASKED, sync_to_thread=False, opt=OPEN)
+    @route("/ready", http_method=ASKED, sync_to_thread=False, opt=OPEN, responses=UNWELL)
     def ready() -> Response[HealthBody]:
         """200 while new work is taken and moves on."""
         return _answer(service, ("ok",))
@@ -54,7 +58,7 @@ def ops_routes(service: Service) -> list[HTTPRouteHandler]:
     def metrics() -> bytes:
         return exposition(service.scheduler)
 
-    @get("/v1/engine/entries", sync_to_thread=False)
+    @get("/v1/engine/entries", sync_to_thread=False, responses=KEY_ASKED)
     def list_entries() -> EntryList:
         return EntryList(service.entries())
 
@@ -70,7 +74,7 @@ def _answer(service: Service, good: Collection[str]) -> Response[HealthBody]:
 def model_routes(service: Service) -> list[HTTPRouteHandler]:
     """The one served model, and where to read what it was made of."""
 
-    @get("/v1/models", sync_to_thread=False)
+    @get("/v1/models", sync_to_thread=False, responses=KEY_ASKED)
     def list_models() -> ModelList:
         return ModelList([_card(service)])
 

@@ -1,31 +1,27 @@
-"""The HTTP server process: its socket, what it says while it starts, and how it ends."""
+"""The HTTP server process: what it says while it starts, and how it ends."""
 
 import asyncio
-import contextlib
-import errno
 import os
-import resource
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from types import FrameType, TracebackType
 from typing import NoReturn, Protocol, Self
 
 import uvicorn
 from litestar import Litestar
 
-from galley.api.commands.errors import CannotRun
-from galley.api.connection import SPARE, USUAL, Connection, ServerConfig, SocketLimits
+from galley.api.connection import USUAL, Connection, ServerConfig, SocketLimits
 from galley.api.front import Front
+from galley.api.listener import make_room
 from galley.api.mailbox import Post
 from galley.api.service import Health
 
 GRACE = 30.0  # seconds for running answers to end after a signal
 FLUSH = 5  # seconds for the engine to stop, and for the last bytes to reach their clients
-FILES = 128  # open files beside the connections
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -39,41 +35,6 @@ class Drainable(Protocol):
 
     def close(self) -> None:
         """Ends what still runs, with an error for its client."""
-
-
-@contextlib.contextmanager
-def claim(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket bound to the address, not listening yet; port 0 is any free one.
-
-    Raises CannotRun if the address cannot be had, also while the block runs.
-    """
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        with socket.socket(family, kind, protocol) as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            yield listener
-    except socket.gaierror as error:
-        raise CannotRun(f"{host} is no address of this machine ({error.strerror})") from error
-    except OSError as error:
-        if error.errno not in UNUSABLE:
-            raise
-        raise CannotRun(f"{host} port {port} {UNUSABLE[error.errno]}") from error
-
-
-UNUSABLE = {
-    errno.EADDRINUSE: "is in use; choose another with --port, or 0 for any free one",
-    errno.EACCES: "is not allowed to this user; choose one above 1023 with --port",
-    errno.EADDRNOTAVAIL: "is no address of this machine; choose another with --host",
-}
-
-
-def url_of(listener: socket.socket) -> str:
-    """The base URL of a server on the socket."""
-    host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 class Server:
@@ -227,20 +188,6 @@ class Http(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await super().shutdown(sockets)
         await self.front.close()
-
-
-def make_room(connections: int) -> None:
-    """Lets the process open as many connections, or raises CannotRun."""
-    needed = connections + SPARE + FILES
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft == resource.RLIM_INFINITY or soft >= needed:
-        return
-    if hard != resource.RLIM_INFINITY and hard < needed:
-        raise CannotRun(
-            f"--max-connections {connections} needs {needed} open files and the process may have "
-            f"{hard}; lower it, or allow more with ulimit -n"
-        )
-    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def end_process(status: int) -> NoReturn:

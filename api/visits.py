@@ -11,6 +11,7 @@ from galley.api.service import Health, Scheduler
 from galley.sched.job import EngineDown, Job, JobRefused, QueueFull
 
 HEADER = b"x-request-id"
+TIMING = b"server-timing"  # milliseconds until the answer began
 LONGEST = 128  # characters of an id that a client chooses
 
 
@@ -71,7 +72,9 @@ class Visits:
         async def named(message: Any) -> None:
             if message["type"] == "http.response.start":
                 visit.status = message["status"]
-                headers = [*message.get("headers", ()), (HEADER, visit.id.encode())]
+                took = b"total;dur=%.1f" % (1000 * (time.monotonic() - visit.began))
+                own = (HEADER, visit.id.encode()), (TIMING, took)
+                headers = [*message.get("headers", ()), *own]
                 message = {**message, "headers": headers}
             await send(message)
 

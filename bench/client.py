@@ -80,7 +80,7 @@ async def exchange(
     Raises OSError when the server cannot be reached, or does not finish within `limit` seconds.
     """
     connection = h11.Connection(h11.CLIENT)
-    request = _request(connection, address, method, path, body, headers)
+    request = written(connection, address, method, path, body, headers)
     sent = time.perf_counter()
     try:
         async with asyncio.timeout(limit):
@@ -123,14 +123,15 @@ class Recorder(asyncio.Protocol):
             self.closed.set_exception(exc)
 
 
-def _request(
+def written(
     connection: h11.Connection,
     address: Address,
     method: str,
     path: str,
     body: bytes,
-    more: Sequence[tuple[str, str]],
+    more: Sequence[tuple[str, str]] = (),
 ) -> bytes:
+    """The bytes of a request after which the server closes the connection."""
     host = f"[{address.host}]" if ":" in address.host else address.host
     headers = [
         ("Host", f"{host}:{address.port}"),

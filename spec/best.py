@@ -124,7 +124,7 @@ class Dear:
         self._mine = [False] * len(batch.rows)
         self._clock = time.perf_counter()
         if not self._working:
-            self._shift.rest(self._room)
+            self._shift.rest(self._room, self._times.pace(self._room))
         return self._working
 
     def ends(self, guesses: Sequence[Guess], cheap: int) -> None:

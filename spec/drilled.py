@@ -57,3 +57,15 @@ class DrilledDriver(ModelDriver):
         spoiled = np.array(pool)
         spoiled[block] = BFLOAT16_NANS if self.state.plan.layout.packed else np.nan
         self.state.pools[0] = (jax.device_put(spoiled, may_alias=False), *others)
+
+
+def driver_for(
+    drill: Drill | None,
+    state: DeviceState,
+    policy: DraftPolicy,
+    widths: Literal["measured", "widest"],
+) -> ModelDriver:
+    """The driver that fails as the drill says, or the plain one."""
+    if drill is None:
+        return ModelDriver(state, policy, widths)
+    return DrilledDriver(drill, state, policy, widths)

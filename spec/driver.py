@@ -1,7 +1,7 @@
 """The driver: one round is guess, run, keep what was right."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -9,8 +9,8 @@ import numpy as np
 from galley.model.config import ModelConfig
 from galley.model.entries import Entry, Progress
 from galley.spec import finite
-from galley.spec.acceptance import Acceptance
-from galley.spec.device import DeviceState, Ran, fill
+from galley.spec.choice import Choice
+from galley.spec.device import DeviceState, Ran
 from galley.spec.plan import Plan, PlanError
 from galley.spec.policy import DraftPolicy, Surroundings
 from galley.spec.prompts import Prompts
@@ -19,7 +19,6 @@ from galley.spec.round import (
     PROMPTS,
     Batch,
     Draft,
-    Hidden,
     Ints,
     Lane,
     Opening,
@@ -32,10 +31,10 @@ from galley.spec.round import (
 )
 from galley.spec.running import Running
 from galley.spec.scoring import Scorer
+from galley.spec.streams import hidden_of
 from galley.spec.tally import Tally
 from galley.spec.trace import Watcher
 from galley.spec.verify import REJECT
-from galley.spec.widths import Chances, Times, Widths
 from galley.spec.window import Outcome, Window
 
 
@@ -64,15 +63,11 @@ class ModelDriver:
         self.blocks = plan.layout.blocks
         self.context = plan.context
         self.prompt_budget = plan.prompt_budget
-        self.acceptance = Acceptance()
-        self.times = Times()
+        # leaving out a guess because of what it is would change the law that rejection keeps
+        self.choice = Choice(plan, widths == "widest" or state.verifier == REJECT)
         self.tally = Tally()
         self.seconds = {"propose": 0.0, "step": 0.0, "observe": 0.0, "score": 0.0}
-        self._chains, self._trees = plan.chains, plan.trees
         self._prompts = Prompts(plan.feeding)
-        # leaving out a guess because of what it is would change the law that rejection keeps
-        widest = widths == "widest" or state.verifier == REJECT
-        self._widths = Widths(self.times, widest)
         known = (*plan.chains, *plan.feeding)
         self._cold = sorted(known, key=lambda w: w.span)  # not run yet, likely ones first
         self._cold_scoring = sorted(plan.scoring, key=lambda w: w.span)
@@ -96,7 +91,9 @@ class ModelDriver:
         """
         self._check(policy)
         before = list(self.state.entries.prepared)
-        policy.prepare(Surroundings(self.state, self.acceptance, self.times), progress)
+        policy.prepare(
+            Surroundings(self.state, self.choice.acceptance, self.choice.times), progress
+        )
         known = set(map(id, before))
         return [entry for entry in self.state.entries.prepared if id(entry) not in known]
 
@@ -175,8 +172,8 @@ class ModelDriver:
         clock = _Clock()
         feeds = batch.lane.feeds
         draft = (self._prompts if feeds else self.policy).propose(batch)
-        chances = [] if feeds else self._chances(draft)
-        window = self._prompts.window(batch) if feeds else self._window(batch, draft, chances)
+        chances = [] if feeds else self.choice.chances(draft)
+        window = self._prompts.window(batch) if feeds else self.choice.window(batch, draft, chances)
         counts = np.minimum(draft.counts, window.width - (0 if feeds else 1))
         if draft.in_tree and not window.paths:
             counts[:] = 0
@@ -186,18 +183,18 @@ class ModelDriver:
         clock.lap("step")
         done = self._set_aside(batch, _round(window, ran.outcome, counts))
         if self.policy.needs.any:
-            done = done._replace(hidden=_hidden(self.state.idle, batch, window, ran, draft, done))
+            done = done._replace(hidden=hidden_of(self.state.idle, batch, window, ran, draft, done))
         if feeds:
             self._running.fed(batch.rows)
         else:
-            self._learn(draft, done)
+            self.choice.learn(draft, done)
             self.tally.add(window.width, draft.sources, done)
         self.policy.observe(batch, self.policy.needs.seen(done, self.state.needs))
         clock.lap("observe")
         for part, seconds in clock.seconds.items():
             self.seconds[part] += seconds
         if not feeds:
-            self.times.keep(window.rows, int(done.kept.sum()), sum(clock.seconds.values()))
+            self.choice.times.keep(window.rows, int(done.kept.sum()), sum(clock.seconds.values()))
         self.watcher.stepped(batch, draft, done, window.text(), clock.seconds, chances)
         return done
 
@@ -217,43 +214,8 @@ class ModelDriver:
         if window in self._cold:
             self._cold.remove(window)  # a first run also makes kernels and says nothing
         else:
-            self.times.observe(window, time.perf_counter() - start)
+            self.choice.times.observe(window, time.perf_counter() - start)
         return ran
-
-    def _chances(self, draft: Draft) -> Chances:
-        return [self.acceptance.chances(source, grades) for source, grades in self._graded(draft)]
-
-    def _learn(self, draft: Draft, done: Round) -> None:
-        columns = zip(self._graded(draft), done.guessed.tolist(), done.kept.tolist(), strict=True)
-        for (source, grades), guessed, kept in columns:
-            self.acceptance.observe(source, grades[:guessed], kept - 1)
-
-    def _graded(self, draft: Draft) -> Iterator[tuple[str, list[int]]]:
-        """Source and grades of each row's guesses; a tree is judged by how deep it stands."""
-        columns = (draft.sources, draft.grades.tolist(), draft.counts.tolist())
-        for source, grades, count in zip(*columns, strict=True):
-            if draft.in_tree:
-                yield source, [0] * min(count, self._trees[0].deep - 1)
-            else:
-                yield source, grades[:count]
-
-    def _window(self, batch: Batch, draft: Draft, chances: Chances) -> Window:
-        """The prepared window for these rows: fewest rows, least context, chosen width."""
-        rows = min(w.rows for w in self._chains if w.rows >= len(batch.rows))
-        chains = self._fitting(batch, [w for w in self._chains if w.rows == rows])
-        if not draft.in_tree:
-            return self._widths.choose(chains, chances)
-        trees = self._fitting(batch, [w for w in self._trees if w.rows >= len(batch.rows)])
-        return self._widths.choose([chains[0], *trees], chances)
-
-    def _fitting(self, batch: Batch, windows: Sequence[Window]) -> list[Window]:
-        """For each width the least context that the rows fit in, narrowest first."""
-        reach = max(row.cursor for row in batch.rows)
-        fitting: dict[int, Window] = {}
-        for window in windows:  # spans grow, so the first that fits is the least
-            if min(reach + window.width, self.context) <= window.span:
-                fitting.setdefault(window.width, window)
-        return [fitting[width] for width in sorted(fitting)]
 
 
 class _Clock:
@@ -278,26 +240,3 @@ def _round(window: Window, outcome: Outcome, counts: Ints) -> Round:
     likely = None if outcome.likely is None else np.asarray(outcome.likely)
     tops = None if outcome.tops is None else Tops(*map(np.asarray, outcome.tops))
     return Round(tokens, kept, stands, logprobs, guessed, likely, tops=tops)
-
-
-def _hidden(idle: int, batch: Batch, window: Window, ran: Ran, draft: Draft, done: Round) -> Hidden:
-    """The round's streams and tokens, padded to the window's rows."""
-    first = [row.tokens[row.cursor] for row in batch.rows]
-    tokens = np.zeros((window.rows, window.width + 1), np.int32)
-    tokens[: len(first), 0] = first
-    if window.feeds:
-        width = min(window.width, draft.tokens.shape[1])
-        tokens[: len(first), 1 : 1 + width] = draft.tokens[:, :width]
-        ended = np.flatnonzero(done.kept)
-        tokens[ended, done.fed[ended]] = done.tokens[ended, 0]
-    else:
-        tokens[: len(first), 1:] = done.tokens
-    hidden = Hidden(
-        seat=fill([row.seat for row in batch.rows], window.rows, idle),
-        cursor=fill([row.cursor for row in batch.rows], window.rows, 0),
-        fed=fill(done.fed, window.rows, 0),
-        tokens=tokens,
-        taps=ran.taps,
-        last=ran.last,
-    )
-    return hidden if done.failed is None else finite.hidden_without(hidden, done.failed, idle)

@@ -76,6 +76,7 @@ class Plan:
         blocks, block = self.layout.blocks, self.layout.block
         tokens = f"{blocks:,} blocks of {block} = {blocks * block:,} tokens"
         yield "KV cache", f"{tokens}, {self.cache_bytes / GIB:.2f} GiB"
+        yield "prefix cache", f"whole blocks of prompts, which begin at {block} tokens"
         shapes = sorted({(w.rows, w.width) for w in self.windows if not w.feeds})
         yield "decode", ", ".join(f"{rows}x{width}" for rows, width in shapes) + " (rows x width)"
         shapes = sorted({(w.rows, w.width) for w in self.scoring})

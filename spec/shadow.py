@@ -1,9 +1,9 @@
 """Shadow mode: one policy is used, another one is heard and not used."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from galley.spec.policies import BadPolicy
+from galley.spec.policies import BadPolicy, Target, make
 from galley.spec.policy import DraftPolicy, Needs
 from galley.spec.round import Batch, Draft, Opening, Round, RowView, no_guesses
 
@@ -135,3 +135,19 @@ class _Guess(NamedTuple):
 def _key(batch: Batch) -> _Key:
     """Tells a round from all others: who takes part, and how far each row has come."""
     return tuple((row.seat, len(row.tokens)) for row in batch.rows)
+
+
+def aside(policy: DraftPolicy) -> Callable[[Batch], Draft | None]:
+    """What a trace asks for the guesses of who is only heard."""
+    return policy.said if isinstance(policy, Shadow) else lambda _: None
+
+
+def guessers(
+    policy: str | DraftPolicy, shadow: str | DraftPolicy | None, target: Target
+) -> DraftPolicy:
+    """Who guesses, with who is only heard."""
+
+    def made(asked: str | DraftPolicy) -> DraftPolicy:
+        return make(asked, target) if isinstance(asked, str) else asked
+
+    return made(policy) if shadow is None else Shadow(made(policy), made(shadow))

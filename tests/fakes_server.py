@@ -13,8 +13,9 @@ from fakes_engine import FakeScheduler
 
 from galley.api.app import build
 from galley.api.connection import USUAL, SocketLimits
+from galley.api.listener import claim
 from galley.api.mailbox import Post
-from galley.api.server import Server, claim
+from galley.api.server import Server
 from galley.sched.job import EngineDown
 from galley.sched.scheduler import Scheduler
 

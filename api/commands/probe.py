@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from galley.api.commands import overload
 from galley.api.commands.admission import whole
 from galley.api.commands.errors import CannotRun
 from galley.api.commands.progress import screen, watch
@@ -64,6 +65,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=60,
         help="for each request (default: %(default)s)",
     )
+    load = probes.add_parser(
+        "overload",
+        help=overload.HELP,
+        description=f"Tells {overload.HELP}.",
+        allow_abbrev=False,
+    )
+    load.set_defaults(probe=_overload)
+    overload.add_overload(load)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -73,6 +82,10 @@ def run(args: argparse.Namespace) -> int:
     except BenchError as error:
         raise CannotRun(str(error)) from error
     return status
+
+
+def _overload(args: argparse.Namespace) -> int:
+    return overload.run(args, [_key(source) for source in args.keys])
 
 
 def _isolation(args: argparse.Namespace) -> int:

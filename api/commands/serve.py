@@ -92,8 +92,9 @@ def _serve(args: argparse.Namespace, console: Console, watching: Observers) -> i
     from galley.api.app import build  # litestar takes a second to import
     from galley.api.commands.controls import EngineControls
     from galley.api.connection import SocketLimits
+    from galley.api.listener import claim, url_of
     from galley.api.mailbox import Post
-    from galley.api.server import Server, claim, url_of
+    from galley.api.server import Server
 
     limits = SocketLimits(connections=args.max_connections)
     with claim(args.host, args.port) as listener:  # first, since loading takes a while

@@ -15,23 +15,23 @@ from galley.model.tokens import Tokenizer
 from galley.sched import admission
 from galley.sched.admission import Limits
 from galley.sched.classes import Classes
-from galley.sched.job import EngineDown, Event, Job, JobRefused, Sampling, ScoreJob, Scores
+from galley.sched.job import EngineDown, Event, JobRefused, Sampling, ScoreJob, Scores
 from galley.sched.loop import Loop
 from galley.sched.scheduler import Scheduler
 from galley.spec import fingerprint, plan, policies, selfcheck, swap
 from galley.spec.device import DeviceState
-from galley.spec.drilled import DrilledDriver
+from galley.spec.drilled import driver_for
 from galley.spec.drills import Drill
 from galley.spec.driver import ModelDriver
 from galley.spec.plan import Device, Plan
 from galley.spec.policies import Target
 from galley.spec.policy import DraftPolicy
 from galley.spec.profile import profile
-from galley.spec.round import Batch, Draft
 from galley.spec.selfcheck import Promise
-from galley.spec.shadow import Shadow
+from galley.spec.shadow import aside, guessers
 from galley.spec.trace import Trace
 from galley.spec.verify import VERIFIERS
+from galley.stream import EngineFailed, Stream
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
 
@@ -109,8 +109,8 @@ class Engine:
         if compiled is not None:
             keep_compiled(compiled)
         source = checkpoint.read(hub.resolve(str(model)))
-        drafts = _policy(policy, shadow, Target(source, dtype, verifier))
-        notes = None if trace is None else Trace(trace, _aside(drafts))
+        drafts = guessers(policy, shadow, Target(source, dtype, verifier))
+        notes = None if trace is None else Trace(trace, aside(drafts))
         sizes = plan.fit(
             source.config, dtype, device or plan.this_device(), drafts.width, drafts.tree
         )
@@ -120,7 +120,7 @@ class Engine:
         state = DeviceState(
             source.config, placed, sizes, entries, drafts.needs, VERIFIERS[verifier]
         )
-        driver = _driver(drill, state, drafts, widths)
+        driver = driver_for(drill, state, drafts, widths)
         driver.prepare(lambda n, of: progress("preparing entries", n, of))
         promise = selfcheck.check(driver)
         tokenizer = Tokenizer(source.tokenizer)
@@ -141,7 +141,7 @@ class Engine:
         prompt: str | Sequence[int],
         sampling: Sampling | None = None,
         namespace: str = "",
-    ) -> "Stream":
+    ) -> Stream:
         """Starts an answer. Raises JobRefused for a prompt that can never run.
 
         Cached prompts and drafts never cross from one namespace to another.
@@ -154,7 +154,7 @@ class Engine:
         prompt: str | Sequence[int],
         sampling: Sampling | None = None,
         namespace: str = "",
-    ) -> "Stream":
+    ) -> Stream:
         """The tokens of an answer, as an iterator; text and usage are on the stream it returns."""
         return self.open(prompt, sampling, namespace)
 
@@ -258,75 +258,8 @@ class Engine:
         self.close()
 
 
-def _policy(
-    policy: str | DraftPolicy, shadow: str | DraftPolicy | None, target: Target
-) -> DraftPolicy:
-    """Who guesses, with who is only heard."""
-
-    def made(asked: str | DraftPolicy) -> DraftPolicy:
-        return policies.make(asked, target) if isinstance(asked, str) else asked
-
-    return made(policy) if shadow is None else Shadow(made(policy), made(shadow))
-
-
-def _driver(
-    drill: Drill | None,
-    state: DeviceState,
-    policy: DraftPolicy,
-    widths: Literal["measured", "widest"],
-) -> ModelDriver:
-    if drill is None:
-        return ModelDriver(state, policy, widths)
-    return DrilledDriver(drill, state, policy, widths)
-
-
-def _aside(policy: DraftPolicy) -> Callable[[Batch], Draft | None]:
-    """What a trace asks for the guesses of who is only heard."""
-    return policy.said if isinstance(policy, Shadow) else lambda _: None
-
-
-class Stream:
-    """One answer on its way: iterate its tokens, or its events; leave it to cancel it."""
-
-    def __init__(
-        self, scheduler: Scheduler, prompt: Sequence[int], sampling: Sampling, namespace: str
-    ) -> None:
-        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        self._scheduler = scheduler
-        self.job = Job(prompt, sampling, self._events.put, namespace)
-        self.text = ""
-        self.last: Event | None = None  # the newest event; it has finish and usage at the end
-        scheduler.submit(self.job)
-
-    def __iter__(self) -> Iterator[int]:
-        """Token ids, as they are verified."""
-        for event in self.events():
-            yield from event.tokens
-
-    def events(self) -> Iterator[Event]:
-        """Events up to the one with `finish`. Raises EngineFailed when the answer fails."""
-        try:
-            while self.last is None or self.last.finish is None:
-                self.last = self._events.get()
-                self.text += self.last.text
-                if self.last.finish == "error":
-                    raise EngineFailed(self.last.error or "the engine failed")
-                yield self.last
-        finally:
-            self.cancel()
-
-    def cancel(self) -> None:
-        """Gives the seat back before the next round; does nothing once the answer has ended."""
-        if self.last is None or self.last.finish is None:
-            self._scheduler.cancel(self.job)
-
-
 class EngineBusy(RuntimeError):
     """Somebody else has the engine to itself; the message says what for."""
-
-
-class EngineFailed(RuntimeError):
-    """The engine could not finish an answer; the message says why."""
 
 
 __all__ = ["Engine", "EngineBusy", "EngineFailed", "JobRefused", "Sampling", "Stream"]

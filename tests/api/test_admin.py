@@ -156,3 +156,14 @@ def test_why_it_cannot_be_done_is_told(
 def test_a_server_without_an_engine_to_operate_has_no_such_routes(client: httpx.Client) -> None:
     assert client.get("/v1/engine/policy").status_code == 404
     assert client.post("/v1/engine/profile", json={"rounds": 1}).status_code == 404
+
+
+def test_the_document_says_what_they_take(engine: FakeScheduler) -> None:
+    with operated(engine) as client:
+        document = client.get("/schema/openapi.json").json()
+    for path, body in ROUTES:
+        operation = document["paths"][path]["post"]
+        schema = operation["requestBody"]["content"]["application/json"]["schema"]
+        named = document["components"]["schemas"][schema["$ref"].rsplit("/", 1)[-1]]
+        assert named["required"] == list(body)
+        assert {"200", "400", "401", "403", "409", "415"} <= operation["responses"].keys()

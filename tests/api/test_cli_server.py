@@ -17,16 +17,18 @@ from fakes_server import Draining, hosted
 
 from galley.api.app import build
 from galley.api.commands.errors import CannotRun
+from galley.api.listener import claim, make_room, url_of
 from galley.api.mailbox import Post
-from galley.api.server import Server, claim, make_room, url_of
+from galley.api.server import Server
 
 FAKES = Path(fakes_engine.__file__).parent
 PROCESS = """
 import sys, threading
 import fakes_engine, fakes_server
 from galley.api.app import build
+from galley.api.listener import claim
 from galley.api.mailbox import Post
-from galley.api.server import Server, claim
+from galley.api.server import Server
 
 class Engine(fakes_server.Draining):
     def drain(self, timeout):

@@ -108,7 +108,7 @@ class Bench:
         self.driver = ModelDriver(state, Silent())
         self.driver.prepare()
         self.on_device = on_device(source, placed)
-        around = Surroundings(state, self.driver.acceptance, self.driver.times)
+        around = Surroundings(state, self.driver.choice.acceptance, self.driver.choice.times)
         for policy in self.on_device.values():
             policy.prepare(around)
         self.compiles = self.entries.compiles

@@ -11,7 +11,7 @@ def after(rounds: int, tokens: int, seconds: float, room: int = 1) -> Shift:
         if shift.working(room):
             shift.settle(room, tokens, seconds, PACE)
         else:
-            shift.rest(room)
+            shift.rest(room, PACE)
     return shift
 
 
@@ -54,7 +54,15 @@ def test_a_gain_makes_the_next_rest_a_short_one_again() -> None:
     while shift.working(1):
         shift.settle(1, 0, 0.020, PACE)
     for _ in range(Shift.FIRST):
-        shift.rest(1)
+        shift.rest(1, PACE)
+    assert shift.working(1)
+
+
+def test_it_wakes_when_rounds_keep_less_than_when_it_began_to_rest() -> None:
+    shift = after(Shift.LEAST, tokens=0, seconds=0.020)
+    shift.rest(1, 0.9 * PACE)
+    assert not shift.working(1)
+    shift.rest(1, 0.8 * PACE)
     assert shift.working(1)
 
 
