@@ -15,7 +15,8 @@ from fakes_server import Draining, hosted
 from fakes_templates import DEEPSEEK, QWEN, WEATHER, speaking
 
 from galley.api import messages_schemas
-from galley.api.server import Server, claim, url_of
+from galley.api.listener import claim, url_of
+from galley.api.server import Server
 from galley.sched.job import EngineDown, Job, QueueFull, Usage
 
 HI = [{"role": "user", "content": "hi"}]
