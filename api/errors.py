@@ -10,7 +10,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException
 
 from galley.api.replies import ErrorBody, ErrorDetail
-from galley.sched.job import EngineDown, QueueFull
+from galley.sched.job import EngineDown, JobRefused, QueueFull
 
 AnyRequest: TypeAlias = Request[Any, Any, Any]
 
@@ -49,6 +49,11 @@ class ApiError(Exception):
 def bad_field(param: str | None, message: str, code: str | None = None) -> ApiError:
     """The request cannot be served as it is: status 400."""
     return ApiError(400, message, param, code)
+
+
+def refused(job: JobRefused, prompt_field: str) -> ApiError:
+    """A job that can never run; `prompt_field` is what the request calls its prompt."""
+    return bad_field(prompt_field if job.field == "prompt" else job.field, str(job))
 
 
 def answer_api_error(_: AnyRequest, error: ApiError) -> Response[ErrorBody]:
