@@ -10,8 +10,14 @@ BIN := .venv/bin
 serve: .venv/installed
 	$(BIN)/galley serve $(ARGS)
 
+# Two processes: the programs of all models that tests load are more than one process may map.
 test: .venv/installed-dev
+ifneq ($(findstring tests/,$(ARGS)),)
 	$(BIN)/python -m pytest $(ARGS)
+else
+	$(BIN)/python -m pytest $(ARGS) tests/real tests/notebooks
+	$(BIN)/python -m pytest $(ARGS) --ignore=tests/real --ignore=tests/notebooks
+endif
 
 check: .venv/installed-dev
 	$(BIN)/ruff check

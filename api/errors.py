@@ -12,7 +12,7 @@ from litestar.exceptions import HTTPException
 from galley.api.messages_replies import MessagesError, MessagesErrorDetail
 from galley.api.replies import ErrorBody, ErrorDetail
 from galley.api.visits import CURRENT
-from galley.sched.job import EngineDown, Event, QueueFull
+from galley.sched.job import EngineDown, Event, JobRefused, QueueFull
 
 AnyRequest: TypeAlias = Request[Any, Any, Any]
 AnyError: TypeAlias = ErrorBody | MessagesError
@@ -75,6 +75,11 @@ KINDS = {
 def bad_field(param: str | None, message: str, code: str | None = None) -> ApiError:
     """The request cannot be served as it is: status 400."""
     return ApiError(400, message, param, code)
+
+
+def refused(job: JobRefused, prompt_field: str) -> ApiError:
+    """A job that can never run; `prompt_field` is what the request calls its prompt."""
+    return bad_field(prompt_field if job.field == "prompt" else job.field, str(job))
 
 
 def answer_api_error(request: AnyRequest, error: ApiError) -> Response[AnyError]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 from litestar.types import Receive, Scope, Send
 
-from galley.api.errors import bad_field, failure_of
+from galley.api.errors import failure_of, refused
 from galley.api.mailbox import Mailbox, Post
 from galley.api.order import Prompt, TextOrder
 from galley.api.replies import CompletionDetails, PromptDetails, UsageBody
@@ -143,9 +143,8 @@ class Several:
                 if not self._taken:
                     raise
                 await self._room_again()
-            except JobRefused as refused:
-                field = self.order.prompt_field if refused.field == "prompt" else refused.field
-                raise bad_field(field, str(refused)) from refused
+            except JobRefused as error:
+                raise refused(error, self.order.prompt_field) from error
             else:
                 self._taken = True
                 return job

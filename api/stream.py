@@ -10,7 +10,7 @@ import msgspec
 from litestar.types import Receive, Scope, Send
 from msgspec import UNSET, UnsetType
 
-from galley.api.errors import bad_field, failure_of
+from galley.api.errors import failure_of, refused
 from galley.api.mailbox import Mailbox, Post
 from galley.api.order import Order
 from galley.api.replies import CompletionDetails, PromptDetails, UsageBody
@@ -114,9 +114,8 @@ class OneJob:
     def _submit(self, job: Job) -> None:
         try:
             self.scheduler.submit(job)
-        except JobRefused as refused:
-            field = self.order.prompt_field if refused.field == "prompt" else refused.field
-            raise bad_field(field, str(refused)) from refused
+        except JobRefused as error:
+            raise refused(error, self.order.prompt_field) from error
 
     async def _whole(self, mailbox: Mailbox, send: Send) -> None:
         gathered = [event async for events in mailbox for event in events]

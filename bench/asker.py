@@ -29,7 +29,16 @@ class Asker:
     name: str  # in messages; keys are never shown
     key: str | None = None
 
-    def models(self) -> list[dict[str, Any]]:
+    def model(self, name: str | None) -> tuple[str, dict[str, Any]]:
+        """The name of a model, of the first one if none is given, and what the server says of it.
+
+        Raises BenchError.
+        """
+        models = self._models()
+        card = next((card for card in models if card.get("id") == name), models[0])
+        return name or str(card.get("id")), card
+
+    def _models(self) -> list[dict[str, Any]]:
         """What the server serves. Raises BenchError."""
         data = self._ask("GET", "/v1/models", b"")[0].get("data")
         if not isinstance(data, list) or not data:

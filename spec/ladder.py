@@ -1,6 +1,6 @@
 """Which shapes pay on which kind of device."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax.numpy as jnp
 from jax.typing import DTypeLike
@@ -44,25 +44,9 @@ CPU = Ladder(
     scoring=Scoring(),
 )
 # Float32 products sum alike for 2 to 32 positions on CPU, so no window is larger.
-CPU_FLOAT32 = Ladder(
-    decode=(
-        (1, 2),
-        (1, 4),
-        (1, 8),
-        (1, 16),
-        (4, 1),
-        (4, 2),
-        (4, 4),
-        (8, 1),
-        (8, 4),
-        (16, 1),
-        (16, 2),
-    ),
+CPU_FLOAT32 = replace(
+    CPU,
     prompts=((1, 32),),
-    block=32,
-    spans=CPU.spans,
-    lone_spans=CPU.lone_spans,
-    prompt_spans=CPU.prompt_spans,
     scoring=Scoring(widths=(16, 32), rows=(1, 2), most=32, judged=32),
 )
 # Not measured: no GPU was at hand. Few shapes, so that start-up stays short.

@@ -52,10 +52,9 @@ class Scorer:
     ) -> tuple[Floats, Ints, Floats]:
         """What is known of the tokens after the window's positions, [n, W, ...] each."""
         state, runs = self._state, self._state.runs
-        stream = state.through(window, self._seated(pieces), _guesses(window, parts, state.idle)).x
-        following = np.zeros((window.rows, window.width), np.int32)
-        for row, part in enumerate(parts):
-            following[row, : len(part)] = part
+        guesses = _guesses(window, parts, state.idle)
+        stream = state.through(window, self._seated(pieces), guesses).x
+        following = np.asarray(guesses.tokens)
         lines = runs[key("lines", positions(window))](stream)
         size = state.plan.judged
         spare = np.zeros(len(lines) * size - following.size, np.int32)

@@ -1,5 +1,7 @@
 """Settings of jax for all tests, and the tiny model that several of them run."""
 
+import gc
+from collections.abc import Iterator
 from pathlib import Path
 
 import jax
@@ -13,6 +15,13 @@ jax.config.update("jax_platforms", "cpu")  # type: ignore[no-untyped-call]
 jax.config.update("jax_numpy_dtype_promotion", "strict")  # type: ignore[no-untyped-call]
 
 VOCABULARY = 4672
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forget() -> Iterator[None]:
+    """Lets go of the engines of a module: a process may map only so many compiled programs."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="session")

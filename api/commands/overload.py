@@ -115,12 +115,11 @@ def run(args: argparse.Namespace, keys: list[str]) -> int:
 
 def _mix(args: argparse.Namespace, address: Address, keys: list[str]) -> Mix:
     asker = Asker(address, args.timeout, "the probe", keys[0] if keys else None)
-    models = asker.models()
-    card = next((card for card in models if card.get("id") == args.model), models[0])
+    model, card = asker.model(args.model)
     context = card.get("max_model_len")
     if not isinstance(context, int):
         raise CannotRun(f"{args.url} does not say how long its model's context is")
-    return Mix(args.model or str(card.get("id")), context, LEAVING, keys, args.priorities)
+    return Mix(model, context, LEAVING, keys, args.priorities)
 
 
 def show(console: Console, result: Result) -> None:

@@ -90,13 +90,12 @@ def _overload(args: argparse.Namespace) -> int:
 
 def _isolation(args: argparse.Namespace) -> int:
     first, second = _askers(args)
-    models = first.models()
-    card = next((card for card in models if card.get("id") == args.model), models[0])
+    model, card = first.model(args.model)
     length = _length(args.length, card.get("max_model_len"))
     with watch(screen()) as progress:
         told = probe(
             steps(first, second),
-            args.model or str(card.get("id")),
+            model,
             length,
             args.rounds,
             lambda done: progress.tell("probing", done, args.rounds),

@@ -10,8 +10,10 @@ from fakes_engine import serving
 from real.rig import PATIENCE, Rig, Switch, small_device
 
 from galley.api.commands.serve import service_of
+from galley.api.tenants import Anyone, Tenants
 from galley.engine import Engine
 from galley.model import checkpoint, demo
+from galley.sched.classes import Classes
 from galley.spec import policies
 
 CONTEXT = 3072  # blocks enough for all prompts of a test to stay in the prefix cache
@@ -54,7 +56,8 @@ def rig(loaded: Rig) -> Iterator[Rig]:
 @pytest.fixture(scope="session")
 def url(loaded: Rig) -> Iterator[str]:
     """A real server in front of the engine."""
-    with serving(service_of(loaded.engine, "smollm2")) as address:
+    anyone = Tenants(Anyone(Classes(), admin=False))
+    with serving(service_of(loaded.engine, "smollm2", anyone)) as address:
         yield address
 
 

@@ -37,6 +37,9 @@ class Switch(DraftPolicy):
     def prepare(self, around: Surroundings, progress: Progress | None = None) -> None:
         self.default.prepare(around, progress)
 
+    def rehearse(self) -> None:
+        self.default.rehearse()
+
     def open(self, opening: Opening) -> None:
         self.to.open(opening)
 
