@@ -92,9 +92,9 @@ class Document(JsonRenderPlugin):
                 "content": {"application/json": {"schema": body}},
             }
         for path, chunk in _schemas(CHUNKS, schemas).items():
-            _streamed(paths[path], _event(chunk))
+            _streamed(paths[path], _chunk(chunk))
         for path, event in _schemas(EVENTS, schemas).items():
-            _streamed(paths[path], event)
+            _streamed(paths[path], _event(_json(event)))
         return super().render(request, openapi_schema)
 
 
@@ -113,12 +113,21 @@ def _schemas(kinds: Kinds, known: dict[str, Any]) -> dict[str, Any]:
     return {path: each[0] if len(each) == 1 else {"anyOf": each} for path, each in found.items()}
 
 
-def _event(chunk: dict[str, Any]) -> dict[str, Any]:
+def _chunk(chunk: dict[str, Any]) -> dict[str, Any]:
     """One event of a stream of chunks; an error is the last event, and so is [DONE]."""
     error = {"$ref": REFERENCE.format(name=ErrorBody.__name__)}
-    told = {"contentMediaType": "application/json", "contentSchema": {"anyOf": [chunk, error]}}
-    data = {"type": "string", "anyOf": [{"const": "[DONE]"}, told]}
+    told = _json({"anyOf": [chunk, error]})
+    return _event({"type": "string", "anyOf": [{"const": "[DONE]"}, told]})
+
+
+def _event(data: dict[str, Any]) -> dict[str, Any]:
+    """A server-sent event with such data."""
     return {"type": "object", "properties": {"data": data}, "required": ["data"]}
+
+
+def _json(schema: dict[str, Any]) -> dict[str, Any]:
+    """Text that is JSON of that schema."""
+    return {"type": "string", "contentMediaType": "application/json", "contentSchema": schema}
 
 
 def _plain_model(operation: dict[str, Any]) -> None:
