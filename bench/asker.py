@@ -10,6 +10,7 @@ import h11
 
 from galley.bench.client import Address, exchange, whole
 from galley.bench.errors import BenchError
+from galley.bench.key import authorization
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Asker:
         return Seen(cached, seconds)
 
     def _ask(self, method: str, path: str, body: bytes) -> tuple[dict[str, Any], float]:
-        headers = [("Authorization", f"Bearer {self.key}")] if self.key else []
+        headers = authorization(self.key)
         try:
             done = asyncio.run(exchange(self.address, method, path, body, self.limit, headers))
             status, answer = whole(done)

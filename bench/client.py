@@ -145,10 +145,12 @@ def written(
     return b"".join(connection.send(part) or b"" for part in parts)
 
 
-def get(address: Address, path: str, limit: float) -> tuple[int, bytes]:
+def get(
+    address: Address, path: str, limit: float, headers: Sequence[tuple[str, str]] = ()
+) -> tuple[int, bytes]:
     """Status and body of a GET; raises BenchError when there is no answer."""
     try:
-        answer = asyncio.run(exchange(address, "GET", path, b"", limit))
+        answer = asyncio.run(exchange(address, "GET", path, b"", limit, headers))
         return whole(answer)
     except (OSError, h11.RemoteProtocolError) as error:
         raise BenchError(

@@ -13,6 +13,7 @@ from galley.bench import options, plan, record, report
 from galley.bench.categories import with_all
 from galley.bench.errors import BenchError
 from galley.bench.figures import Figures, Ratio, figures, ratio
+from galley.bench.key import read_key
 from galley.bench.load import Measured, measure
 from galley.bench.server import Served, free_port, running, serve_command
 from galley.bench.split import CONCURRENCY, Split, split
@@ -117,11 +118,13 @@ def _server(args: argparse.Namespace) -> contextlib.AbstractContextManager[Serve
 
 
 def _targets(args: argparse.Namespace, url: str) -> list[Target]:
-    first = reach(args.url or "galley", url, args.model, args.extra, args.timeout)
+    key = args.key and read_key(args.key)
+    first = reach(args.url or "galley", url, args.model, args.extra, args.timeout, key)
     if args.compare is None:
         return [first]
     name, extra = args.compare_name or args.compare, args.compare_extra or {}
-    return [first, reach(name, args.compare, None, extra, args.timeout)]
+    other = args.compare_key and read_key(args.compare_key)
+    return [first, reach(name, args.compare, None, extra, args.timeout, other)]
 
 
 def _split(measured: Sequence[Measured]) -> Split | None:

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from galley.bench import key
 from galley.bench.errors import BenchError
 
 CONCURRENCY = (1, 4, 8, 16)
@@ -33,6 +34,7 @@ def _add_server(parser: argparse.ArgumentParser) -> None:
         "checkpoint", metavar="MODEL", nargs="?", help="start a Galley server of this model"
     )
     server.add_argument("--url", help="measure this OpenAI-compatible server, start none")
+    server.add_argument("--key", metavar="KEY", help=f"of the server at --url, {key.HELP}")
     server.add_argument(
         "--model", metavar="NAME", help="model to ask for (default: the first in /v1/models)"
     )
@@ -107,6 +109,7 @@ def _add_comparison(parser: argparse.ArgumentParser) -> None:
         "--compare", metavar="URL", help="measure this server in turns with the first"
     )
     comparison.add_argument("--compare-name", metavar="NAME", help="default: its URL")
+    comparison.add_argument("--compare-key", metavar="KEY", help="as --key, for that server")
     comparison.add_argument(
         "--compare-extra", metavar="JSON", type=json_object, help="as --extra, for that server"
     )
@@ -120,7 +123,8 @@ def check(args: argparse.Namespace) -> None:
             "leave one of them out"
         )
     _needs(args, "dataset", "limit", "max_tokens")
-    _needs(args, "compare", "compare_name", "compare_extra")
+    _needs(args, "url", "key")
+    _needs(args, "compare", "compare_name", "compare_key", "compare_extra")
     if args.dataset is not None and args.workloads is not None:
         raise BenchError("--dataset takes the place of --workloads; leave one of them out")
 

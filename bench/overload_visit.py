@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import h11
 
 from galley.bench.client import Address, Recorder, written
+from galley.bench.key import authorization
 from galley.bench.overload_mix import Asked, Leave
 
 STAY = Leave(reads=0, share=0.0, reset=False)
@@ -43,8 +44,7 @@ async def pay(address: Address, asked: Asked, limit: float, usual: float) -> Vis
     Answers take about `usual` seconds, which those who leave before it know.
     """
     connection = h11.Connection(h11.CLIENT)
-    headers = [("Authorization", f"Bearer {asked.key}")] if asked.key else []
-    request = written(connection, address, "POST", asked.path, asked.body, headers)
+    request = written(connection, address, "POST", asked.path, asked.body, authorization(asked.key))
     loop = asyncio.get_running_loop()
     leave = asked.leave or STAY
     arrivals = Arrivals(loop.create_future(), loop.create_future(), leave.reads)

@@ -9,6 +9,7 @@ import h11
 
 from galley.bench.client import Address, exchange
 from galley.bench.errors import BenchError
+from galley.bench.key import authorization
 from galley.bench.replay import Likely, NoAnswer, Reply, patiently
 from galley.sched.job import Sampling
 
@@ -23,7 +24,7 @@ class OverHttp:
         """Requests may take `limit` seconds each, waiting for room included."""
         self._address = address
         self._limit = limit
-        self._headers = [("Authorization", f"Bearer {key}")] if key else []
+        self._headers = authorization(key)
 
     def identity(self) -> tuple[str, Mapping[str, Any]]:
         """Raises BenchError for a server that does not say what it is."""

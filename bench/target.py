@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from galley.bench.client import Address, Exchange, exchange, get
 from galley.bench.errors import BenchError
+from galley.bench.key import authorization
 from galley.bench.workloads import Prompt
 
 STREAM = "{stream}"  # in extra fields: stands for the number of the stream
@@ -24,11 +25,14 @@ class Target:
     card: Mapping[str, Any]  # what /v1/models says about the model
     extra: Mapping[str, Any]  # fields of every body
     limit: float  # seconds that a request may take
+    key: str | None = None
 
     async def send(self, prompt: Prompt, stream: int) -> Exchange:
         """Streams the answer to a prompt, as one of the streams that run at once."""
         body = json.dumps(self.body(prompt, stream)).encode()
-        return await exchange(self.address, "POST", prompt.path, body, self.limit)
+        return await exchange(
+            self.address, "POST", prompt.path, body, self.limit, authorization(self.key)
+        )
 
     def body(self, prompt: Prompt, stream: int) -> dict[str, Any]:
         """The request's fields; extra ones win."""
@@ -47,7 +51,7 @@ class Target:
 
         Empty for a server that publishes none of ours.
         """
-        status, body = get(self.address, "/metrics", self.limit)
+        status, body = get(self.address, "/metrics", self.limit, authorization(self.key))
         if status != 200:
             return {}
         found: dict[str, float] = {}
@@ -58,11 +62,20 @@ class Target:
         return found
 
 
-def reach(name: str, url: str, model: str | None, extra: Mapping[str, Any], limit: float) -> Target:
+def reach(
+    name: str,
+    url: str,
+    model: str | None,
+    extra: Mapping[str, Any],
+    limit: float,
+    key: str | None = None,
+) -> Target:
     """The server at `url`, asked for `model` or else for the first one that it lists."""
     address = Address.parse(url)
-    status, body = get(address, "/v1/models", limit)
+    status, body = get(address, "/v1/models", limit, authorization(key))
     cards = _cards(body) if status == 200 else []
+    if status == 401:
+        raise BenchError(f"{address.url('/v1/models')} asks for a key; give the right one")
     if model is None and not cards:
         raise BenchError(
             f"{address.url('/v1/models')} lists no model (status {status}); "
@@ -70,7 +83,7 @@ def reach(name: str, url: str, model: str | None, extra: Mapping[str, Any], limi
         )
     chosen = cards[0]["id"] if model is None else model
     card = next((card for card in cards if card["id"] == chosen), {})
-    return Target(name, address, chosen, card, extra, limit)
+    return Target(name, address, chosen, card, extra, limit, key)
 
 
 def _cards(body: bytes) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from rich.text import Text
 from galley.api.commands.admission import seconds, whole
 from galley.api.commands.errors import CannotRun
 from galley.api.commands.progress import screen, watch
+from galley.bench import key
 from galley.bench.asker import Asker
 from galley.bench.client import Address
 from galley.bench.overload import Settings, overload
@@ -49,7 +50,7 @@ def add_overload(parser: argparse.ArgumentParser) -> None:
         metavar="KEY",
         nargs="+",
         default=[],
-        help="of the clients, each as env:VARIABLE or file:PATH",
+        help=f"of the clients, each {key.HELP}",
     )
     parser.add_argument(
         "--priorities", metavar="NAME", nargs="+", default=[], help="classes that all keys allow"

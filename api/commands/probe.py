@@ -1,9 +1,7 @@
 """`galley probe`: what a running server promises, checked from outside."""
 
 import argparse
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from statistics import median
 
 from rich.console import Console
@@ -18,6 +16,7 @@ from galley.bench.asker import Asker
 from galley.bench.client import Address
 from galley.bench.errors import BenchError
 from galley.bench.isolation import Told, probe, steps
+from galley.bench.key import HELP, read_key
 
 LENGTH = 2000  # characters
 ROUNDS = 8
@@ -37,8 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KEY",
         nargs="+",
         default=[],
-        help="of two tenants, each as env:VARIABLE or file:PATH, since command lines can be read "
-        "by others; without a second key only salts are told apart",
+        help=f"of two tenants, each {HELP}; without a second key only salts are told apart",
     )
     isolation.add_argument("--model", metavar="NAME", help="default: the first one that is served")
     isolation.add_argument(
@@ -85,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _overload(args: argparse.Namespace) -> int:
-    return overload.run(args, [_key(source) for source in args.keys])
+    return overload.run(args, [read_key(source) for source in args.keys])
 
 
 def _isolation(args: argparse.Namespace) -> int:
@@ -108,7 +106,7 @@ def _isolation(args: argparse.Namespace) -> int:
 
 
 def _askers(args: argparse.Namespace) -> tuple[Asker, Asker | None]:
-    keys = [_key(source) for source in args.keys]
+    keys = [read_key(source) for source in args.keys]
     if len(keys) > 2:
         raise CannotRun(f"--keys has {len(keys)} keys; give those of two tenants")
     if len(set(keys)) < len(keys):
@@ -116,20 +114,6 @@ def _askers(args: argparse.Namespace) -> tuple[Asker, Asker | None]:
     address = Address.parse(args.url)
     first = Asker(address, args.timeout, "A", keys[0] if keys else None)
     return first, Asker(address, args.timeout, "B", keys[1]) if len(keys) > 1 else None
-
-
-def _key(source: str) -> str:
-    kind, _, name = source.partition(":")
-    if kind == "env" and name in os.environ:
-        return os.environ[name].strip()
-    if kind == "file":
-        try:
-            return Path(name).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise CannotRun(f"the key in {name} cannot be read: {error}") from error
-    if kind == "env":
-        raise CannotRun(f"--keys {source}: there is no such variable in the environment")
-    raise CannotRun("a key is given as env:VARIABLE or file:PATH, never itself")
 
 
 def _length(asked: int, context: object) -> int:

@@ -1,7 +1,6 @@
 """`galley replay`: a record is asked for again, and every answer compared token by token."""
 
 import argparse
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from galley.api.commands.loading import load
 from galley.api.commands.options import DTYPES, MODEL_HELP
 from galley.api.commands.progress import Watch, screen, watch
 from galley.api.record_lines import Damaged, Start
+from galley.bench import key
 from galley.bench.client import Address
 from galley.bench.errors import BenchError
 from galley.bench.replay import Asked, Changed, Difference, Replay, Server, Verdict, changed
@@ -53,9 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--url", metavar="URL", help="ask this server (default: load the model that is recorded)"
     )
-    parser.add_argument(
-        "--key-env", metavar="NAME", help="with --url: the environment variable with its key"
-    )
+    parser.add_argument("--key", metavar="KEY", help=f"of the server at --url, {key.HELP}")
     parser.add_argument(
         "--model", metavar="MODEL", help=f"instead of the recorded one: {MODEL_HELP}"
     )
@@ -120,10 +118,10 @@ def _read(path: Path) -> tuple[list[Asked], list[Damaged]]:
 def _server(args: argparse.Namespace, start: Start, progress: Watch) -> Iterator[Server]:
     """Whoever is to be asked."""
     if args.url is not None:
-        yield OverHttp(Address.parse(args.url), args.timeout, _key(args.key_env))
+        yield OverHttp(Address.parse(args.url), args.timeout, args.key and key.read_key(args.key))
         return
-    if args.key_env is not None:
-        raise CannotRun("--key-env is for a server; give its address with --url")
+    if args.key is not None:
+        raise CannotRun("--key is for a server; give its address with --url")
     from galley.bench.replay_engine import InProcess  # jax takes seconds to import
 
     recorded = start.load
@@ -139,15 +137,6 @@ def _server(args: argparse.Namespace, start: Start, progress: Watch) -> Iterator
     )
     with load(options, progress) as engine:
         yield InProcess(engine, args.timeout)
-
-
-def _key(name: str | None) -> str | None:
-    if name is None:
-        return None
-    key = os.environ.get(name)
-    if not key:
-        raise CannotRun(f"the environment variable {name} is not set; --key-env names one")
-    return key
 
 
 def _outcome(

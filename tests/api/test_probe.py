@@ -151,7 +151,7 @@ def test_equal_samples_are_no_smaller_than_each_other() -> None:
     ("keys", "sentence"),
     [
         (["galley-a-key-itself"], "never itself"),
-        (["env:NO_SUCH_VARIABLE"], "no such variable"),
+        (["env:NO_SUCH_VARIABLE"], "there is no key in env:NO_SUCH_VARIABLE"),
         (["file:/no/such/file"], "cannot be read"),
         (["env:KEY_A", "env:KEY_A"], "the same key twice"),
         (["env:KEY_A", "env:KEY_B", "env:KEY_C"], "has 3 keys"),

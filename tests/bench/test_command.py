@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import fakes_engine
+import fakes_keys
 import pytest
-from fakes_engine import FakeScheduler, failing, words
+from fakes_engine import FakeScheduler, failing, serving, words
 
 from galley.bench.command import run
 from galley.sched.job import Event, Job
@@ -85,6 +87,25 @@ def test_a_second_server_is_compared(measured: Any, url: str) -> None:
     assert first["compared"]["against"] == "theirs"
     assert [each["rate"]["values"] for each in first["compared"]["ratios"]] == [2, 2]
     assert "over theirs" in shown
+
+
+def test_servers_that_ask_for_keys_are_measured_with_them(
+    measured: Any, engine: FakeScheduler, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "key").write_text(fakes_keys.BOB + "\n")
+    monkeypatch.setenv("ANN", fakes_keys.ANN)
+    locked = fakes_engine.service(engine, context=16_384, tenants=fakes_keys.tenants())
+    work = ("--workloads", "short", "--concurrency", 1, "--repeats", 1)
+    with serving(locked) as url:
+        status, lines, shown = measured(*work, "--compare", url)
+        assert (status, lines) == (1, [])
+        assert "asks for a key" in shown
+        status, lines, _ = measured(*work, "--compare", url, "--compare-key", "env:ANN")
+        assert status == 0
+        status, more, _ = measured(*work, "--url", url, "--key", f"file:{tmp_path / 'key'}")
+        assert status == 0
+    assert fakes_keys.ANN not in json.dumps(lines)
+    assert fakes_keys.BOB not in json.dumps(more)
 
 
 def test_a_profile_splits_the_rounds_of_eight_streams(measured: Any, engine: FakeScheduler) -> None:
@@ -213,6 +234,9 @@ def test_lines_are_appended_to_a_file(parse: Parse, url: str, tmp_path: Path) ->
         (("some/model",), "--url measures a running server"),
         (("--limit", 3), "--limit does nothing without --dataset"),
         (("--max-tokens", 3), "--max-tokens does nothing without --dataset"),
+        (("--compare-key", "env:X"), "--compare-key does nothing without --compare"),
+        (("--key", "env:NO_SUCH_KEY"), "there is no key in env:NO_SUCH_KEY"),
+        (("--key", "the-key-itself"), "never itself"),
         (("--compare-name", "x"), "--compare-name does nothing without --compare"),
         (("--dataset", "x", "--workloads", "copy"), "takes the place of --workloads"),
         (("--json", "/no/such/folder/x"), "cannot be written"),

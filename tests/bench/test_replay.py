@@ -238,8 +238,11 @@ def test_the_table_tells_people_the_same(
     [
         (("--url", "nowhere"), "is not a URL"),
         (("--url", "http://127.0.0.1:1"), "does not answer"),
-        (("--url", "http://127.0.0.1:1", "--key-env", "NO_SUCH_KEY"), "NO_SUCH_KEY is not set"),
-        (("--key-env", "HOME"), "give its address with --url"),
+        (
+            ("--url", "http://127.0.0.1:1", "--key", "env:NO_SUCH_KEY"),
+            "there is no key in env:NO_SUCH_KEY",
+        ),
+        (("--key", "env:HOME"), "give its address with --url"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_sentence(
