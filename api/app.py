@@ -51,7 +51,7 @@ def build(
             Exception: errors.answer_mistake,
         },
         request_max_body_size=errors.LARGEST_BODY,
-        openapi_config=openapi.config(),
+        openapi_config=openapi.config(service.tenants.keyed),
         logging_config=None,  # logging belongs to the program, and so does the root logger
     )
     app.asgi_handler = Visits(app.asgi_handler, witnesses)  # errors of routing have ids, too

@@ -8,6 +8,7 @@ from litestar.exceptions import NotFoundException
 from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.openapi.spec import Components, Reference, SecurityScheme
 
 from galley.api.messages_replies import MessageEvent
 from galley.api.messages_schemas import CountRequest, MessagesRequest
@@ -47,6 +48,10 @@ EVENTS: Kinds = {
 }
 
 
+KEYS: dict[str, SecurityScheme | Reference] = {
+    "bearer": SecurityScheme("http", scheme="bearer"),
+    "x-api-key": SecurityScheme("apiKey", name="x-api-key", security_scheme_in="header"),
+}
 FAILURES = {
     400: "A field cannot be served.",
     401: "This server asks for a key.",
@@ -59,8 +64,11 @@ FAILURES = {
 }
 
 
-def config() -> OpenAPIConfig:
-    """JSON only: pages that show such a document load their scripts from elsewhere."""
+def config(keyed: bool) -> OpenAPIConfig:
+    """JSON only: pages that show such a document load their scripts from elsewhere.
+
+    A server that is `keyed` asks for a key, in either of two headers.
+    """
     router = Router(
         "/schema",
         route_handlers=[],
@@ -72,6 +80,8 @@ def config() -> OpenAPIConfig:
         title="Galley",
         version="1",
         use_handler_docstrings=True,
+        components=Components(security_schemes=KEYS if keyed else None),
+        security=[{name: []} for name in KEYS] if keyed else None,
         openapi_router=router,
         render_plugins=[Document(path=("/", "/openapi.json"))],
     )

@@ -1,6 +1,7 @@
 """What operators and clients ask about the server: models, health, metrics, compiled entries."""
 
 from collections.abc import Collection
+from typing import Any
 
 from litestar import HttpMethod, Response, get, route
 from litestar.handlers import HTTPRouteHandler
@@ -27,34 +28,33 @@ UNKNOWN_MODEL = {
     404: ResponseSpec(ErrorBody, description=FAILURES[404], generate_examples=False),
 }
 UNWELL = {503: ResponseSpec(HealthBody, description="The body says why.", generate_examples=False)}
-ASKED = [HttpMethod.GET, HttpMethod.HEAD]
+TO_ANYONE: dict[str, Any] = {  # routes that ask for no key
+    "http_method": [HttpMethod.GET, HttpMethod.HEAD],
+    "sync_to_thread": False,
+    "opt": OPEN,
+    "security": [{}],
+}
 
 
 def ops_routes(service: Service) -> list[HTTPRouteHandler]:
     """None of these needs the engine thread."""
 
-    @route("/health", http_method=ASKED, sync_to_thread=False, opt=OPEN, responses=UNWELL)
+    @route("/health", responses=UNWELL, **TO_ANYONE)
     def health() -> Response[HealthBody]:
         """200 while all is well, otherwise 503 with the reason."""
         return _answer(service, ("ok",))
 
-    @route("/live", http_method=ASKED, sync_to_thread=False, opt=OPEN, responses=UNWELL)
+    @route("/live", responses=UNWELL, **TO_ANYONE)
     def live() -> Response[HealthBody]:
         """503 once the engine is dead, which only a restart can change."""
         return _answer(service, ("starting", "ok", "draining", "stuck"))
 
-    @route("/ready", http_method=ASKED, sync_to_thread=False, opt=OPEN, responses=UNWELL)
+    @route("/ready", responses=UNWELL, **TO_ANYONE)
     def ready() -> Response[HealthBody]:
         """200 while new work is taken and moves on."""
         return _answer(service, ("ok",))
 
-    @route(
-        "/metrics",
-        http_method=ASKED,
-        sync_to_thread=False,
-        media_type=CONTENT_TYPE_PLAIN_0_0_4,
-        opt=OPEN,
-    )
+    @route("/metrics", media_type=CONTENT_TYPE_PLAIN_0_0_4, **TO_ANYONE)
     def metrics() -> bytes:
         return exposition(service.scheduler)
 

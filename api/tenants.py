@@ -66,12 +66,16 @@ class Caller:
 class Door(Protocol):
     """Tells callers apart."""
 
+    keyed: bool  # by a key, which it asks for
+
     def caller(self, headers: Mapping[str, str]) -> Caller:
         """Who sent these headers. Raises ApiError 401 when that cannot be told."""
 
 
 class Anyone:
     """Asks for nothing: all callers are one, who may have every class."""
+
+    keyed = False
 
     def __init__(self, classes: Classes, admin: bool) -> None:
         usual = classes.usual.name
@@ -84,6 +88,8 @@ class Anyone:
 
 class Keyed:
     """Asks for a key of the file."""
+
+    keyed = True
 
     def __init__(self, file: KeyFile, classes: Classes) -> None:
         self._keyring = Keyring(file.keys)
@@ -128,6 +134,11 @@ class Tenants:
     def __init__(self, door: Door) -> None:
         self.door = door  # may be replaced; requests that are open stay so
         self._opened: dict[str, Opened] = {}  # by tenant; there are as many as had keys
+
+    @property
+    def keyed(self) -> bool:
+        """Whether callers have to send a key."""
+        return self.door.keyed
 
     async def guard(self, connection: AnyConnection, handler: BaseRouteHandler) -> None:
         """Lets callers through to a route and says who they are, in `connection.auth`.

@@ -3,9 +3,12 @@
 from collections import Counter
 from typing import Any
 
+import fakes_engine
+import fakes_keys
 import httpx
 import msgspec
 import pytest
+from fakes_engine import FakeScheduler, serving
 
 from galley.api import (
     messages_replies,
@@ -59,6 +62,22 @@ def test_a_route_has_its_body_its_answer_and_its_errors(
 def test_every_event_of_a_stream_is_described(document: dict[str, Any], path: str) -> None:
     answer = document["paths"][path]["post"]["responses"]["200"]
     assert len(references(answer["content"]["text/event-stream"])) >= 8
+
+
+def test_a_server_with_keys_says_how_to_send_one_and_where_none_is_asked_for(
+    engine: FakeScheduler, document: dict[str, Any]
+) -> None:
+    with serving(fakes_engine.service(engine, tenants=fakes_keys.tenants())) as url:
+        locked = httpx.get(f"{url}/schema/openapi.json", trust_env=False).json()
+    names = {name for each in locked["security"] for name in each}
+    assert names == set(locked["components"]["securitySchemes"]) == {"bearer", "x-api-key"}
+    free = {
+        path
+        for path, each in locked["paths"].items()
+        if all({} in operation.get("security", ()) for operation in each.values())
+    }
+    assert free == {"/health", "/live", "/ready", "/metrics"}
+    assert "security" not in document
 
 
 def test_what_is_referred_to_is_there(document: dict[str, Any]) -> None:
