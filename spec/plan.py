@@ -34,6 +34,7 @@ class Device:
     kind: str  # the maker's name for it
     memory: int  # bytes the engine may fill: weights, cache and scratch
     threads: int  # for compiling
+    ladder: Ladder | None = None  # the shapes that pay on it; None: those known for its platform
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def fit(
 
     Raises PlanError when weights and one row of a single block do not fit.
     """
-    ladder = ladder_for(device.platform, dtype)
+    ladder = device.ladder or ladder_for(device.platform, dtype)
     weight_bytes = weights.nbytes(config, dtype)
     block_bytes = ladder.block * cache.bytes_per_token(config, dtype)
     blocks, context = _blocks(config, ladder, device, weight_bytes, block_bytes)

@@ -9,12 +9,24 @@ import pytest
 from fakes_checkpoint import write_hf_folder
 
 from galley.model.entries import keep_compiled
+from galley.spec.ladder import Ladder
 from galley.spec.plan import Device
+from galley.spec.scoring_windows import Scoring
 
 jax.config.update("jax_platforms", "cpu")  # type: ignore[no-untyped-call]
 jax.config.update("jax_numpy_dtype_promotion", "strict")  # type: ignore[no-untyped-call]
 
 VOCABULARY = 4672
+# A few of each kind of shape: most of the tests' time goes to compiling them.
+FEW = Ladder(
+    decode=((1, 2), (1, 4), (1, 16), (4, 1), (4, 4), (16, 1), (16, 2)),
+    prompts=((1, 32), (1, 128), (4, 32)),
+    block=32,
+    spans=(),
+    lone_spans=(),
+    prompt_spans=(),
+    scoring=Scoring(widths=(32, 128), rows=(1, 2)),
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -46,4 +58,4 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def device() -> Device:
     """A CPU that has room for every row of the tiny model."""
-    return Device("cpu", "test", memory=2**26, threads=2)
+    return Device("cpu", "test", memory=2**26, threads=2, ladder=FEW)
