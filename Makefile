@@ -5,19 +5,27 @@ PYTHON := $(shell for each in python3.13 python3.12 python3.11 python3; do \
 	&& echo $$each && break; done)
 BIN := .venv/bin
 
-.PHONY: serve test check format
+.PHONY: serve test test-demo test-rest check format
 
 serve: .venv/installed
 	$(BIN)/galley serve $(ARGS)
 
-# Two processes: the programs of all models that tests load are more than one process may map.
-test: .venv/installed-dev
+# Two processes side by side: the programs of all models that tests load are more than one process
+# may map, and one alone leaves a core idle.
+DEMO := tests/real tests/notebooks
 ifneq ($(findstring tests/,$(ARGS)),)
+test: .venv/installed-dev
 	$(BIN)/python -m pytest $(ARGS)
 else
-	$(BIN)/python -m pytest $(ARGS) tests/real tests/notebooks
-	$(BIN)/python -m pytest $(ARGS) --ignore=tests/real --ignore=tests/notebooks
+test: .venv/installed-dev
+	@$(MAKE) --no-print-directory --jobs=2 test-demo test-rest
 endif
+
+test-demo: .venv/installed-dev
+	$(BIN)/python -m pytest $(ARGS) $(DEMO)
+
+test-rest: .venv/installed-dev
+	$(BIN)/python -m pytest $(ARGS) $(DEMO:%=--ignore=%)
 
 check: .venv/installed-dev
 	$(BIN)/ruff check
