@@ -58,7 +58,7 @@ def _same(value: object, good: object) -> bool:
 
 def _refusal(fields: Mapping[str, Any], sentence: str) -> ApiError:
     found = PLACE.search(sentence)
-    place = found.group(1) if found else ""
+    place = found.group(1).partition("[...]")[0] if found else ""  # a value in some name of a map
     sentence = PLACE.sub("", sentence)
     if named := FIELD.match(sentence):
         place = f"{place}.{named.group(1)}".lstrip(".")

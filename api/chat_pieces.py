@@ -1,5 +1,8 @@
 """Answers to chats that may hold reasoning and calls of tools."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from galley.api.chat_form import ChatForm
 from galley.api.errors import failure_of
 from galley.api.order import Order
@@ -7,7 +10,6 @@ from galley.api.pieces import Argued, Called, Gathered, Piece, Said, Thought, ga
 from galley.api.replies import (
     ChatAnswer,
     ChatChoice,
-    ChatCompletion,
     ChatDelta,
     FunctionCall,
     FunctionDelta,
@@ -16,27 +18,34 @@ from galley.api.replies import (
     UsageBody,
 )
 from galley.api.service import Service
-from galley.api.stream import Events, frame, usage_of
+from galley.api.stream import DONE, Events, frame
 from galley.api.thinking import ThoughtTokens
+from galley.api.usage import usage_of
 from galley.sched.job import Event
 
 
 class ReadForm(ChatForm):
     """A chat completion whose text is read."""
 
-    def __init__(self, service: Service, order: Order) -> None:
-        super().__init__(service, order)
+    def __init__(
+        self,
+        service: Service,
+        order: Order,
+        index: int = 0,
+        shared: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(service, order, index, shared)
         self._reading = order.reading
         self._thoughts = ThoughtTokens(service.tokenizer.shown, order.reading.opened)
 
-    def whole(self, text: str, finish: str, usage: UsageBody, events: Events) -> ChatCompletion:
+    def choice(self, text: str, finish: str, events: Events) -> ChatChoice:
         reader = self._reading.reader()
         read = gathered([*reader.feed(text), *reader.end()])
         for event in events:
             self.count(event)
         finish = finish_of(finish, bool(read.calls))
-        choice = ChatChoice(answer(read), finish, **self.tell(events))
-        return ChatCompletion(**self._beginning, choices=[choice], usage=self.counts(usage))
+        told = {**self.tell(events), **self._report.within(events[-1])}
+        return ChatChoice(answer(read), finish, self._index, **told)
 
     def count(self, event: Event) -> None:
         """Counts the tokens of the reasoning; called with every event, in order."""
@@ -44,16 +53,19 @@ class ReadForm(ChatForm):
             self._thoughts.read(event.tokens)
 
     def counts(self, usage: UsageBody) -> UsageBody:
-        """The usage with what was counted."""
         if self._reading.thinks:
-            usage.completion_tokens_details.reasoning_tokens = self._thoughts.count
+            usage.completion_tokens_details.reasoning_tokens += self._thoughts.count
         return usage
 
 
 class ReadFrames:
-    """A stream of chunks, at least one for each piece of the answer."""
+    """A stream of chunks, at least one for each piece of the answer.
 
-    def __init__(self, form: ReadForm, order: Order) -> None:
+    One that is not `alone` leaves the end of the stream to somebody else.
+    """
+
+    def __init__(self, form: ReadForm, order: Order, alone: bool = True) -> None:
+        self._alone = alone
         self.opening = frame(form.opening())
         self._form = form
         self._reader = order.reading.reader()
@@ -84,10 +96,12 @@ class ReadFrames:
     def _end(self, last: Event) -> bytes:
         if failure := failure_of(last):
             return frame(failure.body())
-        end = frame(self._form.ending(finish_of(str(last.finish), self._called)))
+        end = frame(self._form.ending(finish_of(str(last.finish), self._called), last))
+        if not self._alone:
+            return end
         if self._include_usage:
             end += frame(self._form.counted(self._form.counts(usage_of(last))))
-        return end + b"data: [DONE]\n\n"
+        return end + DONE
 
 
 def finish_of(finish: str, called: bool) -> str:

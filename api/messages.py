@@ -10,6 +10,7 @@ from msgspec import structs
 
 from galley.api import validate
 from galley.api.errors import MESSAGES, AnyRequest, failure_of
+from galley.api.held import compiled
 from galley.api.mailbox import Post
 from galley.api.messages_input import count, read
 from galley.api.messages_output import Content
@@ -30,8 +31,9 @@ from galley.api.openapi import answers
 from galley.api.order import Order
 from galley.api.replies import UsageBody
 from galley.api.service import Service
-from galley.api.stream import Events, OneJob, usage_of
+from galley.api.stream import Events, OneJob
 from galley.api.typed_events import Heard, named
+from galley.api.usage import usage_of
 from galley.sched.job import Event
 
 
@@ -41,6 +43,7 @@ def messages_routes(service: Service, outbox: Post) -> list[HTTPRouteHandler]:
     @post(MESSAGES, status_code=200, responses=answers(MessageAnswer, MessagesError))
     async def create_message(request: AnyRequest) -> OneJob:
         order = await validate.checked(read, service, await request.body())
+        order = await compiled(service, order, request.auth)
         form = MessageForm(service, order)
         return OneJob(service, outbox, order, form, request.auth, form.writer)
 

@@ -34,7 +34,7 @@ from galley.api.service import Service
 from galley.api.validate import Names, chat_order, check_model
 from galley.api.written import thinks, written
 
-NAMES = Names("messages", "max_tokens")
+NAMES = Names("messages", "max_tokens", parameters="input_schema")
 # What the content of a message may hold, by its role.
 BLOCKS = {
     "user": ("text", "tool_result"),
@@ -73,7 +73,7 @@ def count(service: Service, body: bytes) -> int:
 # Fields that a chat has under the same names.
 SAME = (
     *("max_tokens", "temperature", "top_p", "top_k", "min_p", "seed", "stream"),
-    *("cache_salt", "priority"),
+    *("cache_salt", "priority", "speculation"),
 )
 
 

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from galley.api.guessing import Speculation
 from galley.api.schemas import Neutral, Stop
 
 
@@ -129,6 +130,7 @@ class MessagesRequest(CountRequest, kw_only=True, forbid_unknown_fields=True):
     min_p: Annotated[float, Meta(ge=0, le=1)] | None = None
     seed: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
     cache_salt: Annotated[str, Meta(min_length=1, max_length=512)] | None = None
+    speculation: Speculation | None = None
     priority: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
 
 

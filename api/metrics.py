@@ -68,6 +68,7 @@ HELP = {
     "prefix_skipped_releases": "Ended jobs without a whole block of prompt that could be kept.",
     "engine_seconds_propose_total": "Time spent on guessing and on choosing a window.",
     "engine_seconds_observe_total": "Time spent on learning what stood.",
+    "engine_seconds_mask_total": "Time spent on what grammars allow.",
     "engine_seconds_step_total": "Time from sending a round to the device to reading its tokens.",
     "engine_seconds_score_total": "Time spent on scoring prompts, a chunk in each turn.",
     "engine_seconds_commit_total": "Time spent on making tokens part of answers.",

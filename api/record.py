@@ -89,6 +89,7 @@ class Recorder(Witness):
             seed=job.seed,
             namespace=digest(job.namespace),
             priority=job.priority,
+            grammar=None if job.grammar is None else job.grammar.text,
             rounds=asked.rounds,
             logprobs=[round(value, DIGITS) for value in asked.logprobs],
             finish=None if asked.outcome == "refused" else asked.outcome,

@@ -55,6 +55,7 @@ class Request(Struct, tag="request", tag_field="kind", omit_defaults=True, kw_on
     seed: int  # the one that was used, asked for or drawn
     namespace: str = ""  # a digest of it: equal ones shared what was cached
     priority: str = ""
+    grammar: str | None = None  # what the answer was held to
     rounds: Sequence[Sequence[int]]  # the tokens that each round kept
     logprobs: Sequence[float] = ()  # of each token
     finish: FinishReason | None

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from galley.api.draft_report import SpeculationReport
+
 
 class PromptDetails(Struct):
     cached_tokens: int
@@ -12,7 +14,10 @@ class PromptDetails(Struct):
 
 
 class CompletionDetails(Struct):
-    """Of the completion, the tokens that had been guessed; rejected guesses are on top of it."""
+    """Of the completion, the tokens that had been guessed; rejected guesses are on top of it.
+
+    With a `prediction` only the guesses that were read off it.
+    """
 
     accepted_prediction_tokens: int
     rejected_prediction_tokens: int
@@ -88,12 +93,26 @@ class ChatChoice(Struct):
     index: int = 0
     logprobs: ChatLogprobs | None = None
     token_ids: list[int] | UnsetType = UNSET
+    speculation: SpeculationReport | UnsetType = UNSET  # of several choices each has its own
+
+
+class PromptLogprob(Struct):
+    """A token of the prompt or one of the likeliest in its place; `rank` is from 1, if known."""
+
+    logprob: float
+    rank: int | None
+    decoded_token: str
+
+
+PromptLogprobs = list[dict[str, PromptLogprob] | None]  # by token id; null for the first token
 
 
 class ChatCompletion(Answered, kw_only=True):
     object: Literal["chat.completion"] = "chat.completion"
     choices: list[ChatChoice]
     usage: UsageBody
+    prompt_logprobs: PromptLogprobs | UnsetType = UNSET
+    speculation: SpeculationReport | UnsetType = UNSET
 
 
 class FunctionDelta(Struct):
@@ -123,12 +142,14 @@ class ChatChunkChoice(Struct):
     index: int = 0
     logprobs: ChatLogprobs | None = None
     token_ids: list[int] | UnsetType = UNSET
+    speculation: SpeculationReport | UnsetType = UNSET
 
 
 class ChatChunk(Answered, kw_only=True):
     object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
     choices: list[ChatChunkChoice]
     usage: UsageBody | UnsetType | None = UNSET
+    speculation: SpeculationReport | UnsetType = UNSET
 
 
 class TextChoice(Struct):
@@ -137,6 +158,8 @@ class TextChoice(Struct):
     index: int = 0
     logprobs: TextLogprobs | None = None
     token_ids: list[int] | UnsetType = UNSET  # of the answer, the one that ended it included
+    prompt_logprobs: PromptLogprobs | UnsetType = UNSET
+    speculation: SpeculationReport | UnsetType = UNSET  # of several choices each has its own
 
 
 class Completion(Answered, kw_only=True):
@@ -145,6 +168,7 @@ class Completion(Answered, kw_only=True):
     object: Literal["text_completion"] = "text_completion"
     choices: list[TextChoice]
     usage: UsageBody | UnsetType | None = UNSET
+    speculation: SpeculationReport | UnsetType = UNSET
 
 
 class ErrorDetail(Struct):

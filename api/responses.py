@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 from uuid import uuid4
 
@@ -11,6 +12,7 @@ from msgspec import structs
 
 from galley.api import validate
 from galley.api.errors import AnyRequest, ApiError, failure_of
+from galley.api.held import compiled
 from galley.api.mailbox import Post
 from galley.api.openapi import answers
 from galley.api.replies import UsageBody
@@ -33,8 +35,9 @@ from galley.api.responses_replies import (
     Status,
 )
 from galley.api.service import Service
-from galley.api.stream import Events, OneJob, usage_of
+from galley.api.stream import Events, OneJob
 from galley.api.typed_events import Heard, named
+from galley.api.usage import usage_of
 from galley.sched.job import Event
 
 
@@ -44,6 +47,7 @@ def responses_route(service: Service, outbox: Post) -> HTTPRouteHandler:
     @post("/v1/responses", status_code=200, responses=answers(ResponseBody))
     async def create_response(request: AnyRequest) -> OneJob:
         asked = await validate.checked(read, service, await request.body())
+        asked = replace(asked, order=await compiled(service, asked.order, request.auth))
         form = ResponseForm(service, asked)
         return OneJob(service, outbox, asked.order, form, request.auth, form.writer)
 

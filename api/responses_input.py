@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import to_builtins
+
 from galley.api.body import convert, drop_neutral, parse
 from galley.api.errors import ApiError, bad_field
 from galley.api.kinds import check_type, flat, objects
@@ -17,6 +19,7 @@ from galley.api.responses_schemas import (
     TOOL_NEUTRAL,
     CallItem,
     CallOutputItem,
+    FlatSchemaFormat,
     FunctionTool,
     InputTextParam,
     Item,
@@ -28,9 +31,12 @@ from galley.api.responses_schemas import (
 )
 from galley.api.schemas import ChatRequest
 from galley.api.service import Service
+from galley.api.structured_schemas import ObjectFormat, TextFormat
 from galley.api.validate import Names, chat_order
 
-NAMES = Names("input", "max_output_tokens")
+NAMES = Names(
+    "input", "max_output_tokens", "text.format", "text.format.schema", parameters="parameters"
+)
 # What items there are, and the parts they may hold.
 ITEMS = {
     "message": ("input_text", "output_text"),
@@ -53,7 +59,8 @@ def read(service: Service, body: bytes) -> Asked:
     fields = parse(body)
     _drop_kept(fields)
     drop_neutral(fields, RESPONSES_NEUTRAL)
-    _drop_text(fields)
+    if isinstance(fields.get("text"), dict):
+        drop_neutral(fields["text"], TEXT_NEUTRAL, "text.")
     _tidy_input(fields.get("input"))
     _tidy_tools(fields)
     request = convert(fields, ResponsesRequest)
@@ -69,18 +76,6 @@ def _drop_kept(fields: dict[str, Any]) -> None:
         if value is not None and value not in good:
             message = f"{name} is {value!r}: no answer is kept here; send all of the chat as input"
             raise bad_field(name, message, "unsupported_parameter")
-
-
-def _drop_text(fields: dict[str, Any]) -> None:
-    """Answers are plain text."""
-    text = fields.pop("text", None)
-    if text is None:
-        return
-    if not isinstance(text, dict):
-        raise bad_field("text", "text must be an object")
-    drop_neutral(text, TEXT_NEUTRAL, "text.")
-    for name in text:
-        raise bad_field(f"text.{name}", f"text.{name} is not a field", "unknown_parameter")
 
 
 def _tidy_input(items: Any) -> None:
@@ -122,6 +117,7 @@ def _chat(request: ResponsesRequest) -> ChatRequest:
         fields[name] = getattr(request, name)
     fields["tools"] = request.tools and [_tool(tool) for tool in request.tools]
     fields["tool_choice"] = _choice(request.tool_choice)
+    fields["response_format"] = None if request.text is None else _format(request.text.format)
     return convert(
         {name: value for name, value in fields.items() if value is not None}, ChatRequest
     )
@@ -140,6 +136,7 @@ SAME = (
     "parallel_tool_calls",
     "chat_template_kwargs",
     "cache_salt",
+    "speculation",
     "priority",
     "user",
 )
@@ -212,6 +209,15 @@ def _tool(tool: FunctionTool) -> dict[str, Any]:
     }
 
 
+def _format(form: TextFormat | ObjectFormat | FlatSchemaFormat | None) -> Any:
+    if not isinstance(form, FlatSchemaFormat):
+        return None if form is None else to_builtins(form)
+    given = to_builtins(form)
+    del given["type"]
+    named = {name: value for name, value in given.items() if value is not None}
+    return {"type": "json_schema", "json_schema": named}
+
+
 def _choice(choice: str | NamedTool | None) -> Any:
     if isinstance(choice, NamedTool):
         return {"type": "function", "function": {"name": choice.name}}
@@ -230,4 +236,10 @@ def _echo(request: ResponsesRequest) -> dict[str, Any]:
         "tool_choice": request.tool_choice or "auto",
         "parallel_tool_calls": request.parallel_tool_calls is not False,
         "user": request.user,
+        "text": _text(request),
     }
+
+
+def _text(request: ResponsesRequest) -> dict[str, Any]:
+    form = None if request.text is None else request.text.format
+    return {"format": to_builtins(TextFormat() if form is None else form)}

@@ -4,7 +4,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
+from galley.api.guessing import Speculation
 from galley.api.schemas import Neutral, Stop, Tokens
+from galley.api.structured_schemas import ObjectFormat, Schema, TextFormat
 
 Status = Literal["in_progress", "completed", "incomplete"]
 
@@ -89,6 +91,21 @@ class NamedTool(Struct, tag_field="type", tag="function", forbid_unknown_fields=
     name: str
 
 
+class FlatSchemaFormat(Struct, tag_field="type", tag="json_schema", forbid_unknown_fields=True):
+    """The answer fits the schema, with `strict` or without."""
+
+    name: Annotated[str, Meta(pattern="^[a-zA-Z0-9_-]{1,64}$")]
+    schema: Schema
+    strict: bool | None = None
+    description: (
+        Annotated[str, Meta(description="Changes nothing: the model does not see it.")] | None
+    ) = None
+
+
+class TextConfig(Struct, forbid_unknown_fields=True):
+    format: TextFormat | ObjectFormat | FlatSchemaFormat | None = None
+
+
 class ResponsesRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     """Null means absent. Nothing is stored: `store` may be absent or false."""
 
@@ -109,6 +126,7 @@ class ResponsesRequest(Struct, kw_only=True, forbid_unknown_fields=True):
         ]
         | None
     ) = None
+    text: TextConfig | None = None
     tools: Annotated[list[FunctionTool], Meta(max_length=128)] | None = None
     tool_choice: Literal["none", "auto", "required"] | NamedTool | None = None
     parallel_tool_calls: bool | None = None
@@ -122,6 +140,7 @@ class ResponsesRequest(Struct, kw_only=True, forbid_unknown_fields=True):
     stop: Stop | Annotated[list[Stop], Meta(max_length=16)] | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     cache_salt: Annotated[str, Meta(min_length=1, max_length=512)] | None = None
+    speculation: Speculation | None = None
     priority: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
 
 
@@ -148,7 +167,7 @@ RESPONSES_NEUTRAL: Neutral = {
 }
 # Those that need answers to be kept.
 KEPT_NEUTRAL: Neutral = {"store": (False,), "previous_response_id": (), "conversation": ()}
-TEXT_NEUTRAL: Neutral = {"format": ({"type": "text"},), "verbosity": ()}
+TEXT_NEUTRAL: Neutral = {"verbosity": ()}
 ITEM_NEUTRAL: Neutral = {
     "async": (False,),
     "caller": (),

@@ -5,11 +5,15 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from galley.api.choices import MOST_CHOICES
+from galley.api.guessing import PredictedText, Speculation
+from galley.api.sampling_fields import SamplingFields
+from galley.api.sampling_fields import Stop as Stop
+from galley.api.structured_schemas import Choices, ResponseFormat, StructuredOutputs
 from galley.api.tools import MOST_TOOLS, Tool, ToolChoice
 from galley.api.turns import Message
 
 MOST_PROMPTS = 256  # of one request
-Stop = Annotated[str, Meta(min_length=1, max_length=1000)]
 Tokens = Annotated[int, Meta(ge=1, description="Absent: as many as the context has room for.")]
 
 
@@ -19,18 +23,41 @@ class StreamOptions(Struct, forbid_unknown_fields=True):
     include_usage: bool = False
 
 
-class Sampled(Struct, kw_only=True, forbid_unknown_fields=True):
+class Sampled(SamplingFields, kw_only=True, forbid_unknown_fields=True):
     """The fields that both kinds of request share. Null means absent."""
 
     model: Annotated[str, Meta(description="Absent: the served model.")] | None = None
     max_tokens: Tokens | None = None
-    temperature: Annotated[float, Meta(ge=0, le=2, description="0 is greedy.")] | None = None
-    top_p: Annotated[float, Meta(gt=0, le=1)] | None = None
-    top_k: Annotated[int, Meta(ge=0, lt=2**31, description="0 is off.")] | None = None
-    min_p: Annotated[float, Meta(ge=0, le=1)] | None = None
-    seed: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
-    stop: Stop | Annotated[list[Stop], Meta(max_length=16)] | None = None
-    ignore_eos: bool | None = None
+    n: Annotated[int, Meta(ge=1, le=MOST_CHOICES, description="Answers to each prompt.")] | None = (
+        None
+    )
+    prompt_logprobs: (
+        Annotated[
+            int,
+            Meta(
+                ge=0,
+                le=20,
+                description="Log-probabilities of the prompt's tokens and of so many likeliest "
+                "ones in their places. Not with `stream`.",
+            ),
+        ]
+        | None
+    ) = None
+    response_format: ResponseFormat | None = None
+    structured_outputs: StructuredOutputs | None = None
+    guided_json: (
+        Annotated[dict[str, Any] | bool | str, Meta(description="As `structured_outputs.json`.")]
+        | None
+    ) = None
+    guided_regex: Annotated[str, Meta(description="As `structured_outputs.regex`.")] | None = None
+    guided_choice: Choices | None = None
+    guided_grammar: Annotated[str, Meta(description="As `structured_outputs.grammar`.")] | None = (
+        None
+    )
+    speculation: Speculation | None = None
+    include_speculation: (
+        Annotated[bool, Meta(description="Adds `speculation`, what became of the guesses.")] | None
+    ) = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     user: (
@@ -67,7 +94,10 @@ class Sampled(Struct, kw_only=True, forbid_unknown_fields=True):
 CHOICES = {
     "role": "the roles are system, developer, user, assistant and tool",
     "type": "only parts of type text are implemented",
+    "format.type": "the types are text, json_object and json_schema",
+    "response_format.type": "the types are text, json_object and json_schema",
     "tool_choice": "it must be none, auto, required or an object that names a function",
+    "prediction.type": "it must be content",
     "tools.type": "only tools of type function are implemented",
     "tool_calls.type": "only calls of type function are implemented",
     "tool_choice.type": "only a choice of type function is known",
@@ -77,6 +107,7 @@ CHOICES = {
 class ChatRequest(Sampled, kw_only=True, forbid_unknown_fields=True):
     messages: Annotated[list[Message], Meta(min_length=1)]
     max_completion_tokens: Tokens | None = None
+    prediction: PredictedText | None = None
     tools: Annotated[list[Tool], Meta(max_length=MOST_TOOLS)] | None = None
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: (
@@ -122,6 +153,18 @@ class CompletionRequest(Sampled, kw_only=True, forbid_unknown_fields=True):
         | None
     ) = None
     echo: Annotated[bool, Meta(description="The text begins with the prompt.")] | None = None
+    best_of: (
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                le=MOST_CHOICES,
+                description="So many answers are made, and the likeliest `n` told. Not with "
+                "`stream`.",
+            ),
+        ]
+        | None
+    ) = None
     logprobs: (
         Annotated[
             int,
@@ -149,33 +192,20 @@ class ProfileRequest(Struct, forbid_unknown_fields=True):
 # accepted, as is null, because clients send their defaults; any other value is refused by name.
 Neutral = Mapping[str, tuple[object, ...]]
 
-SHARED_NEUTRAL: Neutral = {
-    "frequency_penalty": (0, 0.0),
-    "logit_bias": ({},),
-    "min_tokens": (0,),
-    "n": (1,),
-    "presence_penalty": (0, 0.0),
-    "repetition_penalty": (1, 1.0),
-}
 COMPLETION_NEUTRAL: Neutral = {
-    **SHARED_NEUTRAL,
-    "best_of": (1,),
     "suffix": ("",),
 }
 CHAT_NEUTRAL: Neutral = {
-    **SHARED_NEUTRAL,
     "audio": (),
     "function_call": ("none", "auto"),
     "functions": ([],),
     "metadata": ({},),
     "modalities": (["text"],),
     "moderation": (),
-    "prediction": (),
     "prompt_cache_key": (),
     "prompt_cache_options": (),
     "prompt_cache_retention": (),
     "reasoning_effort": (),
-    "response_format": ({"type": "text"},),
     "safety_identifier": (),
     "service_tier": ("auto", "default"),
     "store": (False,),

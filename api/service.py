@@ -1,9 +1,11 @@
 """What the HTTP side needs to know of the engine behind it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from galley.model.grammar_text import GrammarText
 from galley.sched.job import Job
 
 if TYPE_CHECKING:
@@ -77,8 +79,21 @@ class Tokenizer(Protocol):
     def encode(self, text: str, start: bool = True) -> list[int]: ...
     def decode(self, tokens: Iterable[int], skip_special: bool = True) -> str: ...
     def encode_rendered(self, text: str) -> list[int]: ...
+    def special_id(self, text: str) -> int | None:
+        """The id of the special token that is written exactly so."""
+
     @property
     def template(self) -> Template: ...
+
+
+class Grammars(Protocol):
+    """Compiles grammars. Any thread may ask it."""
+
+    def compile(self, text: GrammarText, namespace: str) -> "Future[Any]":
+        """The grammar for a job; the future, or the call, has BadGrammar for one that is none.
+
+        Raises GrammarsBusy when too many wait already.
+        """
 
 
 class Controls(Protocol):
@@ -111,3 +126,4 @@ class Service:
     entries: Callable[[], list[dict[str, object]]]  # every compiled program
     tenants: "Tenants"  # who may ask
     controls: Controls | None = None  # what operators may do; None: nothing
+    grammars: Grammars | None = None  # None: answers have no form but what the model gives them

@@ -13,9 +13,10 @@ from msgspec import UNSET, UnsetType
 from galley.api.errors import failure_of, refused
 from galley.api.mailbox import Mailbox, Post
 from galley.api.order import Order
-from galley.api.replies import CompletionDetails, PromptDetails, UsageBody
+from galley.api.replies import UsageBody
 from galley.api.service import Service
 from galley.api.tenants import Caller
+from galley.api.usage import usage_of
 from galley.sched.job import Event, Job, JobRefused
 
 STREAM_HEADERS = [
@@ -23,6 +24,7 @@ STREAM_HEADERS = [
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),  # asks proxies not to hold chunks back
 ]
+DONE = b"data: [DONE]\n\n"
 MARK = "\0"  # stands for the text of a delta when its frame is prepared
 
 
@@ -54,7 +56,7 @@ class Form(Whole, Protocol):
     def telling(self, text: str, events: Events) -> msgspec.Struct:
         """A delta with what is told of its tokens; called in order."""
 
-    def ending(self, finish: str) -> msgspec.Struct: ...
+    def ending(self, finish: str, last: Event) -> msgspec.Struct: ...
     def counted(self, usage: UsageBody) -> msgspec.Struct: ...
 
 
@@ -109,6 +111,7 @@ class OneJob:
             tenant=self.caller.tenant,
             tenant_rows=self.caller.max_running,
             priority=self.caller.priority(self.order.priority),
+            **self.order.guessing,
         )
 
     def _submit(self, job: Job) -> None:
@@ -189,10 +192,14 @@ async def _close_when_client_leaves(receive: Receive, mailbox: Mailbox) -> None:
 
 
 class Frames:
-    """Server-sent events in one form; the frame of a delta is encoded once, but for its text."""
+    """Server-sent events in one form; the frame of a delta is encoded once, but for its text.
 
-    def __init__(self, form: Form, include_usage: bool) -> None:
+    One that is not `alone` leaves the end of the stream to somebody else.
+    """
+
+    def __init__(self, form: Form, include_usage: bool, alone: bool = True) -> None:
         self.form = form
+        self.alone = alone
         self.include_usage = include_usage
         opening = form.opening()
         self.opening = b"" if opening is None else frame(opening)
@@ -211,10 +218,12 @@ class Frames:
     def _end(self, last: Event) -> bytes:
         if failure := failure_of(last):
             return frame(failure.body())
-        end = frame(self.form.ending(str(last.finish)))
+        end = frame(self.form.ending(str(last.finish), last))
+        if not self.alone:
+            return end
         if self.include_usage:
             end += frame(self.form.counted(usage_of(last)))
-        return end + b"data: [DONE]\n\n"
+        return end + DONE
 
 
 def beginning(service: Service, kind: str) -> dict[str, Any]:
@@ -230,15 +239,3 @@ def beginning(service: Service, kind: str) -> dict[str, Any]:
 def frame(content: msgspec.Struct) -> bytes:
     """One server-sent event."""
     return b"data: " + msgspec.json.encode(content) + b"\n\n"
-
-
-def usage_of(last: Event) -> UsageBody:
-    usage = last.usage
-    assert usage is not None, "the last event of an answer has its usage"
-    return UsageBody(
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        total_tokens=usage.prompt_tokens + usage.completion_tokens,
-        prompt_tokens_details=PromptDetails(usage.cached_tokens),
-        completion_tokens_details=CompletionDetails(usage.accepted_tokens, usage.rejected_tokens),
-    )

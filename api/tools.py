@@ -19,7 +19,7 @@ class Function(Struct, forbid_unknown_fields=True):
     parameters: (
         Annotated[dict[str, Any], Meta(description="A JSON schema. Absent: there are none.")] | None
     ) = None
-    strict: Annotated[bool, Meta(description="true is not implemented.")] | None = None
+    strict: Annotated[bool, Meta(description="True: arguments fit the schema.")] | None = None
 
 
 class Tool(Struct, forbid_unknown_fields=True):
@@ -38,7 +38,7 @@ class ChosenTool(Struct, forbid_unknown_fields=True):
 
 ToolChoice: TypeAlias = Annotated[
     Literal["none", "auto", "required"] | ChosenTool,
-    Meta(description='"required" and a named function are not implemented. Absent: "auto".'),
+    Meta(description='"required" is a call at least, a named function one. Absent: "auto".'),
 ]
 
 
@@ -54,8 +54,7 @@ def offered(tools: Sequence[Tool], choice: ToolChoice | None) -> list[Tool]:
         if name in names[:place]:
             field = f"tools[{place}].function.name"
             raise bad_field(field, f"{field} is {name!r}, which another tool is called; rename one")
-    if choice not in (None, "none", "auto"):
-        raise _forced(choice)
+    _check_choice(names, choice)
     return [] if choice == "none" else list(tools)
 
 
@@ -72,15 +71,12 @@ def _check(function: Function, place: str) -> None:
     if not NAME.fullmatch(function.name):
         sentence = "a name has 1 to 64 of the characters a-z, A-Z, 0-9, _ and -"
         raise bad_field(f"{place}.name", f"{place}.name is {shortened(function.name)}: {sentence}")
-    if function.strict:
-        message = (
-            f"{place}.strict is true: this is not implemented, nothing holds the arguments to "
-            "their schema; leave it out and check them"
-        )
-        raise bad_field(f"{place}.strict", message, "unsupported_parameter")
 
 
-def _forced(choice: ToolChoice | None) -> Exception:
-    told = choice if isinstance(choice, str) else "a named function"
-    message = f"tool_choice is {told}: this is not implemented; send auto or none"
-    return bad_field("tool_choice", message, "unsupported_parameter")
+def _check_choice(names: Sequence[str], choice: ToolChoice | None) -> None:
+    """Raises an ApiError where a call is asked for that cannot be made."""
+    if choice == "required" and not names:
+        raise bad_field("tool_choice", "tool_choice is required and there are no tools; send some")
+    if isinstance(choice, ChosenTool) and choice.function.name not in names:
+        told = shortened(choice.function.name)
+        raise bad_field("tool_choice", f"tool_choice names {told}, which is none of the tools")

@@ -9,7 +9,9 @@ from typing import Any, TypeVar
 
 from galley.api.body import convert, drop_neutral, parse
 from galley.api.errors import ApiError, bad_field
+from galley.api.held import Places, chat_form
 from galley.api.order import Order, Prompt, TextOrder
+from galley.api.sampling import sampling_of
 from galley.api.schemas import (
     CHAT_NEUTRAL,
     COMPLETION_NEUTRAL,
@@ -20,10 +22,11 @@ from galley.api.schemas import (
     Sampled,
 )
 from galley.api.service import Service
+from galley.api.structured import held
 from galley.api.turns import absent
+from galley.api.wanted import wanted
 from galley.api.written import written
 from galley.model.tokens import BadText
-from galley.sched.job import Sampling
 
 INLINE = 4096  # bytes of a body that the event loop can read and tokenize in well under 10 ms
 
@@ -37,6 +40,9 @@ class Names:
 
     prompt: str
     limit: str | None  # None: as chats do
+    format: str = "response_format"
+    schema: str = "response_format.json_schema.schema"
+    parameters: str = "function.parameters"  # of a tool
 
 
 CHAT_NAMES = Names("messages", None)
@@ -63,7 +69,9 @@ def chat_order(service: Service, request: ChatRequest, names: Names = CHAT_NAMES
     limit_field, limit = _chat_limit(request)
     order = _order(service, request, made.ids, names.prompt, names.limit or limit_field, limit)
     sampling = replace(order.sampling, marks=made.reading.marks)
-    return replace(order, sampling=sampling, reading=made.reading)
+    places = Places(names.format, names.schema, names.parameters)
+    form = chat_form(service, request, made.reading, places)
+    return replace(order, sampling=sampling, reading=made.reading, held=form)
 
 
 def completion(service: Service, body: bytes) -> TextOrder:
@@ -87,8 +95,10 @@ def completion(service: Service, body: bytes) -> TextOrder:
         _order(service, request, prompt.ids, name, "max_tokens", most)
         for prompt, name in zip(prompts, names, strict=True)
     ]
-    known = {field.name: getattr(orders[0], field.name) for field in fields_of(Order)}
-    return TextOrder(**known, prompts=prompts, echo=bool(request.echo), answers=answers)
+    form = held(request, CHAT_NAMES.format, CHAT_NAMES.schema)
+    first = replace(orders[0], answers=answers, held=form)
+    known = {field.name: getattr(first, field.name) for field in fields_of(Order)}
+    return TextOrder(**known, prompts=prompts, echo=bool(request.echo))
 
 
 def drop_chat_neutral(fields: dict[str, Any]) -> None:
@@ -190,38 +200,11 @@ def _order(
     return Order(
         prompt=prompt,
         prompt_field=prompt_field,
-        sampling=_sampling(request, limit),
+        sampling=sampling_of(service, request, limit, room),
         stream=bool(request.stream),
         include_usage=request.stream_options is not None and request.stream_options.include_usage,
         salt=request.cache_salt,
         priority=request.priority,
         ids=bool(request.return_token_ids),
+        **wanted(service, request),
     )
-
-
-def _sampling(request: Sampled, limit: int | None) -> Sampling:
-    """OpenAI's defaults: temperature 1 over all tokens."""
-    stop = [request.stop] if isinstance(request.stop, str) else request.stop or []
-    return Sampling(
-        max_tokens=limit or None,  # 0 is no answer at all
-        temperature=1.0 if request.temperature is None else request.temperature,
-        top_k=request.top_k or 0,
-        top_p=1.0 if request.top_p is None else request.top_p,
-        min_p=request.min_p or 0.0,
-        seed=request.seed,
-        stop=tuple(stop),
-        ignore_eos=bool(request.ignore_eos),
-        top_logprobs=_top_logprobs(request),
-    )
-
-
-def _top_logprobs(request: Sampled) -> int | None:
-    """How many likely tokens are told for each one; None where nothing is told."""
-    if isinstance(request, CompletionRequest):
-        return request.logprobs
-    assert isinstance(request, ChatRequest)
-    if request.logprobs:
-        return request.top_logprobs or 0
-    if request.top_logprobs:
-        raise bad_field("top_logprobs", "top_logprobs needs logprobs to be true")
-    return None

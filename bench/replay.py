@@ -111,8 +111,10 @@ class Replay:
     def _judge(self, asked: Asked) -> Verdict:
         request = asked.request
         verdict = Verdict(asked.number, request.id, "identical", recorded_finish=request.finish)
-        if not request.tokens:
-            verdict.state, verdict.reason = "skipped", "the record has no token of an answer"
+        if not request.tokens or request.grammar is not None:
+            held = "the answer was held to a grammar, which is not replayed"
+            verdict.reason = held if request.tokens else "the record has no token of an answer"
+            verdict.state = "skipped"
             return verdict
         try:
             reply = self.server.ask(request.prompt, again(request), request.namespace)

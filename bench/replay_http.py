@@ -90,6 +90,21 @@ class OverHttp:
         return status, headers, answer if isinstance(answer, dict) else {}
 
 
+# what other servers may not know, by the names of requests: sent only where it is asked for
+OWN = {
+    "typical_p": "typical_p",
+    "frequency_penalty": "frequency_penalty",
+    "presence_penalty": "presence_penalty",
+    "repetition_penalty": "repetition_penalty",
+    "logit_bias": "logit_bias",
+    "min_tokens": "min_tokens",
+    "stop_token_ids": "stop_token_ids",
+    "bad_words": "bad_words",
+    "include_stop": "include_stop_str_in_output",
+    "skip_special": "skip_special_tokens",
+}
+
+
 def _fields(sampling: Sampling) -> dict[str, Any]:
     """The sampling as a request has it; what is not set is left to the server's defaults."""
     seed = sampling.seed
@@ -103,7 +118,10 @@ def _fields(sampling: Sampling) -> dict[str, Any]:
         "stop": list(sampling.stop) or None,
         "ignore_eos": sampling.ignore_eos,
     }
-    return {name: value for name, value in fields.items() if value is not None}
+    usual = Sampling()
+    own = {name: getattr(sampling, name) for name in OWN}
+    asked = {OWN[name]: value for name, value in own.items() if value != getattr(usual, name)}
+    return {name: value for name, value in fields.items() if value is not None} | asked
 
 
 def _message(status: int, body: Mapping[str, Any]) -> str:

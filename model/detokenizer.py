@@ -13,13 +13,17 @@ class Detokenizer:
     of the prompt. A character that is spread over several tokens comes out whole with the last of
     them; bytes that can no longer become a character come out as U+FFFD. At most three bytes are
     held back, so neither a push nor a stall grows with the answer. Special tokens have no text but
-    for those whose text is in `marks`.
+    for those whose text is in `marks`, and all of them where they are `special`.
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, prompt: Sequence[int] = (), marks: Sequence[str] = ()
+        self,
+        tokenizer: Tokenizer,
+        prompt: Sequence[int] = (),
+        marks: Sequence[str] = (),
+        special: bool = False,
     ) -> None:
-        self._spelling = tokenizer.spelling
+        self._spelling = tokenizer.shown if special else tokenizer.spelling
         named = ((tokenizer.special_id(mark), mark.encode()) for mark in marks)
         self._marks = {id: text for id, text in named if id is not None}
         self._characters = codecs.getincrementaldecoder("utf-8")("replace")

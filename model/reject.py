@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from galley.model.noise import VERDICT, keys_of, noise_of_all, salted, uniform
-from galley.model.sample import Options, Picks, first_greatest, judged, law
+from galley.model.sample import Options, first_greatest, law
 
 
 class Odds(NamedTuple):
@@ -22,29 +22,29 @@ class Odds(NamedTuple):
     chances: jax.Array  # [R, W, n] float32
 
 
-def pick_or_reject(
+def choose_or_reject(
     logits: jax.Array,
+    greedy: jax.Array,
     options: Options,
     position: jax.Array,
     guess: jax.Array,
     asked: jax.Array,
     odds: Odds,
-) -> Picks:
-    """The tokens that go to `position` [R, W]: the guess where it stands.
+) -> jax.Array:
+    """The tokens [R, W] that go to `position` [R, W]: the guess where it stands.
 
     `asked` [R, W] says where there is a guess; elsewhere a token is drawn. Rows without a
-    temperature take the greatest of the logits [R, W, V], as they do without guesses.
+    temperature take the `greedy` ones, the greatest of the logits [R, W, V], as without guesses.
     """
-    greedy = first_greatest(logits)
     sampled = options.temperature > 0
-    token = jax.lax.cond(
+    token: jax.Array = jax.lax.cond(
         jnp.any(sampled),
         lambda: jnp.where(
             sampled[:, None], _judge(logits, options, position, guess, asked, odds), greedy
         ),
         lambda: greedy,
     )
-    return judged(logits, token)
+    return token
 
 
 def _judge(

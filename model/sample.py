@@ -25,6 +25,7 @@ class Options(NamedTuple):
     top_k: jax.Array  # [R] int32; 0 keeps all
     top_p: jax.Array  # [R] float32
     min_p: jax.Array  # [R] float32, relative to the most likely token
+    typical_p: jax.Array  # [R] float32; 1 keeps all
 
 
 class Picks(NamedTuple):
@@ -35,16 +36,21 @@ class Picks(NamedTuple):
     total: jax.Array  # [R, W] float32: what a logit is lessened by to be a log-probability
 
 
-def pick(logits: jax.Array, options: Options, position: jax.Array) -> Picks:
-    """Chooses from logits [R, W, V] the tokens that go to `position` [R, W]."""
-    greedy = first_greatest(logits)
+def choose(
+    logits: jax.Array, greedy: jax.Array, options: Options, position: jax.Array
+) -> jax.Array:
+    """The tokens [R, W] that go to `position` [R, W], by logits [R, W, V].
+
+    `greedy` are the greatest of them. They are given, for inside a branch they would be found more
+    slowly, on CPU by one thread alone.
+    """
     sampled = options.temperature > 0
-    token = jax.lax.cond(
+    token: jax.Array = jax.lax.cond(
         jnp.any(sampled),
         lambda: jnp.where(sampled[:, None], _sample(logits, options, position), greedy),
         lambda: greedy,
     )
-    return judged(logits, token)
+    return token
 
 
 def judged(logits: jax.Array, token: jax.Array) -> Picks:
@@ -65,7 +71,7 @@ def first_greatest(values: jax.Array) -> jax.Array:
 def _sample(logits: jax.Array, options: Options, position: jax.Array) -> jax.Array:
     """Tokens for rows with a temperature; what it gives for greedy rows is not used."""
     idle = options.temperature == 0
-    scaled, options = heated(logits, options)
+    scaled, options = _typical(*heated(logits, options))
     total = jax.nn.logsumexp(scaled, axis=-1, keepdims=True)
     keys = keys_of(options.seed, position)
     short = _draw_short(scaled, total, options, keys)
@@ -87,13 +93,16 @@ class _Short(NamedTuple):
 
 
 def _draw_short(scaled: jax.Array, total: jax.Array, options: Options, keys: jax.Array) -> _Short:
-    """Draws among the ids of the groups with the greatest maxima: whatever is above `bound`."""
+    """Draws among the ids of the groups with the greatest maxima: whatever is above `bound`.
+
+    Where the bound is minus infinity, nothing else can be drawn at all.
+    """
     short, token, bound = _shortlist(scaled)
     cut = _cut(short, total, options)
     score = jnp.where(short >= cut.value, short + noise_of(keys, token), -jnp.inf)
     best = first_greatest(score)[..., None]
     ranked = (options.top_k == 0) | (cut.by_rank > bound)
-    whole = ranked & (cut.value > bound)
+    whole = (ranked & (cut.value > bound)) | (bound == -jnp.inf)
     return _Short(jnp.take_along_axis(token, best, axis=-1)[..., 0], whole[..., 0])
 
 
@@ -131,7 +140,7 @@ def draw(scaled: jax.Array, total: jax.Array, options: Options, noise: jax.Array
 
 def law(logits: jax.Array, options: Options) -> jax.Array:
     """The probabilities [R, W, n] that tokens are drawn with, of rows that have a temperature."""
-    scaled, options = heated(logits, options)
+    scaled, options = _typical(*heated(logits, options))
     total = jax.nn.logsumexp(scaled, axis=-1, keepdims=True)
     kept = jnp.where(scaled >= _cut(scaled, total, options).value, scaled, -jnp.inf)
     return jax.nn.softmax(kept, axis=-1)
@@ -144,6 +153,36 @@ def heated(logits: jax.Array, options: Options) -> tuple[jax.Array, Options]:
     return scaled, Options(options.seed, *(x[:, None, None] for x in options[1:]))
 
 
+def _typical(scaled: jax.Array, options: Options) -> tuple[jax.Array, Options]:
+    """Values and options after top_k, top_p and typical_p in rows that ask for the last.
+
+    Typical are the tokens whose surprise is nearest to the one to be expected, as many as have
+    `typical_p` of the share that top_k and top_p leave (Meister et al., arXiv 2202.00666).
+    """
+    asked = options.typical_p < 1.0
+
+    def typical() -> jax.Array:
+        total = jax.nn.logsumexp(scaled, axis=-1, keepdims=True)
+        least = _cut(scaled, total, options._replace(min_p=jnp.zeros_like(options.min_p))).value
+        kept = jnp.where(scaled >= least, scaled, -jnp.inf)
+        log = jax.nn.log_softmax(kept, axis=-1)
+        share = jnp.exp(log)
+        expected = -jnp.where(share > 0, share * log, 0.0).sum(axis=-1, keepdims=True)
+        near = jnp.where(share > 0, -jnp.abs(log + expected), -jnp.inf)
+
+        def enough_mass(at: jax.Array) -> jax.Array:
+            mass = jnp.where(near >= at, share, 0.0).sum(axis=-1, keepdims=True)
+            return mass >= options.typical_p
+
+        return jnp.where(asked & (near < _least(near, enough_mass)), -jnp.inf, scaled)
+
+    values = jax.lax.cond(jnp.any(asked), typical, lambda: scaled)
+    rest = options._replace(
+        top_k=jnp.where(asked, 0, options.top_k), top_p=jnp.where(asked, 1.0, options.top_p)
+    )
+    return values, rest
+
+
 class _Cut(NamedTuple):
     """The least value that may be drawn [R, W, 1]; values equal to it may too."""
 
@@ -153,7 +192,7 @@ class _Cut(NamedTuple):
 
 def _cut(values: jax.Array, total: jax.Array, options: Options) -> _Cut:
     """top_k first, top_p of the share that it leaves, min_p relative to the greatest value."""
-    top_k, top_p, min_p = options[2:]
+    top_k, top_p, min_p = options.top_k, options.top_p, options.min_p
 
     def enough_ranks(at: jax.Array) -> jax.Array:
         return (values >= at).sum(axis=-1, keepdims=True) >= top_k

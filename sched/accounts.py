@@ -46,7 +46,14 @@ class Accounts:
     def over(self, job: Job, watch: Watch, finish: FinishReason | None) -> None:
         """The job has ended: another may come, before the client of this one hears of it."""
         self._admission.left(job)
+        job.fed = True  # nobody waits for its prompt any more
         watch.ended(self._clock(), finish)
+
+    def scored(self, job: Job, event: Event) -> None:
+        """A job that scores has ended with the event."""
+        self.counters.jobs_failed += event.finish == "error"
+        self.counters.jobs_finished += event.finish != "error"
+        self.over(job, self.watch(job), event.finish)
 
     def turned(self, rows: list[Row], begun: float) -> None:
         """A turn is over and these rows go on."""

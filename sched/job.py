@@ -1,64 +1,18 @@
 """What a caller asks the engine for, and what it gets back."""
 
 import itertools
-import math
 import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
+
+from galley.sched.drafted import Drafts
+from galley.sched.sampling import MOST_TOPS as MOST_TOPS
+from galley.sched.sampling import Sampling as Sampling
 
 FinishReason = Literal["stop", "length", "cancelled", "error"]
 ErrorCode = Literal["timeout"]
-
-
-MOST_TOPS = 20  # of the likeliest tokens of a place that an answer may tell
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How the tokens of one answer are chosen and when it ends.
-
-    The defaults are greedy decoding until the model ends its answer or the context is full.
-    """
-
-    max_tokens: int | None = None  # None: as many as the context has room for
-    temperature: float = 0.0  # 0 is greedy
-    top_k: int = 0  # 0 keeps every token
-    top_p: float = 1.0
-    min_p: float = 0.0
-    seed: int | None = None  # None: drawn once when the job is made, and reported
-    stop: tuple[str, ...] = ()
-    ignore_eos: bool = False
-    marks: tuple[str, ...] = ()  # special tokens that the text of the answer shows
-    top_logprobs: int | None = None  # so many of the likeliest tokens of each place; None: none
-
-    def __post_init__(self) -> None:
-        checks = (
-            ("max_tokens", self.max_tokens, self.max_tokens is None or self.max_tokens >= 1),
-            ("temperature", self.temperature, 0.0 <= self.temperature <= 100.0),
-            ("top_k", self.top_k, 0 <= self.top_k < 2**31),
-            ("top_p", self.top_p, 0.0 < self.top_p <= 1.0),
-            ("min_p", self.min_p, 0.0 <= self.min_p <= 1.0),
-            ("seed", self.seed, self.seed is None or -(2**63) <= self.seed < 2**64),
-            ("stop", self.stop, all(self.stop)),
-            ("top_logprobs", self.top_logprobs, 0 <= (self.top_logprobs or 0) <= MOST_TOPS),
-        )
-        for name, value, good in checks:
-            if not good or (isinstance(value, float) and not math.isfinite(value)):
-                raise ValueError(f"{name} is {value!r}: {ALLOWED[name]}")
-
-
-ALLOWED = {
-    "max_tokens": "it must be at least 1",
-    "temperature": "it must be a finite number from 0 to 100",
-    "top_k": "it must be 0 (off) or a positive integer below 2^31",
-    "top_p": "it must be above 0 and at most 1",
-    "min_p": "it must be from 0 to 1",
-    "seed": "it must fit in 64 bits",
-    "stop": "a stop string must not be empty",
-    "top_logprobs": f"it must be from 0 to {MOST_TOPS}",
-}
 
 
 @dataclass(frozen=True)
@@ -70,6 +24,8 @@ class Usage:
     cached_tokens: int  # of the prompt, taken from the prefix cache
     accepted_tokens: int  # of the completion, guessed by the draft policy and verified
     rejected_tokens: int  # guessed by the draft policy and not kept
+    drafts: Drafts | None = field(default=None, compare=False)  # of an answer that had a row
+    predicted: tuple[int, int] | None = None  # of a job's prediction: guesses kept, and not kept
 
 
 Top = tuple[int, float]
@@ -111,6 +67,12 @@ class Event:
 _numbers = itertools.count(1)
 
 
+class Form(Protocol):
+    """What an answer is held to."""
+
+    text: str  # as it was written
+
+
 @dataclass(eq=False)
 class Job:
     """One request for one answer: a tokenized prompt, its sampling, and where events go.
@@ -127,6 +89,13 @@ class Job:
     priority: str = ""  # the name of a priority class; "" is the usual one
     timeout: float | None = None  # seconds, waiting included, after which it ends with an error
     label: str = ""  # what logs call it: the id of the request it answers
+    prediction: Sequence[int] | None = None  # tokens that the answer is expected to be like
+    guesser: str | None = None  # who alone may guess for it, "none" for nobody; None: anyone
+    most_guesses: int | None = None  # of one round; None: as many as the engine verifies
+    grammar: Form | None = None  # what its answer is held to, as the engine compiled it
+    leads: bool = False  # once its prompt is in the cache, jobs behind it share it
+    after: "Job | None" = None  # a job that leads: this one gets no row before
+    fed: bool = field(default=False, init=False)  # whether nobody behind it has to wait any more
     born: float = field(default_factory=time.monotonic)  # time counts from here on
     seated: float | None = field(default=None, init=False)  # when it got a row, on that clock
     number: int = field(default_factory=lambda: next(_numbers))

@@ -10,14 +10,12 @@ from galley.sched.classes import Classes
 from galley.sched.goodput import Seen
 from galley.sched.health import Pulse
 from galley.sched.job import ErrorCode, Event, Job, ScoreJob, failed
-from galley.sched.row import Row, tops_of
+from galley.sched.row import NOT_FINITE, Row, told_of
 from galley.sched.score import Scoring
 from galley.sched.seating import Place, Seating, answer_limit
 from galley.sched.text import Texts
 from galley.sched.urgency import Urgency
 from galley.spec.round import Batch, Driver, Lane, Refused, Round
-
-NOT_FINITE = "the model computed values that are no numbers for this request"
 
 
 class Loop:
@@ -44,7 +42,7 @@ class Loop:
         self.admission = Admission(self.limits, self.classes, driver.rows, driver.blocks)
         self.accounts = Accounts(self.admission, self.classes, clock)
         self.counters = self.accounts.counters
-        self._texts = Texts(tokenizer, ends)
+        self.texts = Texts(tokenizer, ends)
         self._seating = Seating(driver, self.classes, self.admission.rows)
         self._scoring = Scoring(driver, self._seating, self.classes)
         self._urgency = Urgency(self.classes)
@@ -153,12 +151,8 @@ class Loop:
         self.counters.chunks_scored = self._scoring.chunks
         self.counters.tokens_scored = self._scoring.positions
         if ended is not None:
-            job, event = ended
             self._outbox.append(ended)
-            failed = event.finish == "error"
-            self.counters.jobs_failed += failed
-            self.counters.jobs_finished += not failed
-            self.accounts.over(job, self.accounts.watch(job), event.finish)
+            self.accounts.scored(*ended)
 
     def _seat(self) -> None:
         """Opens waiting jobs while there are seats and blocks for their whole answers."""
@@ -169,7 +163,8 @@ class Loop:
         job = place.job
         limit = answer_limit(job, self.driver.context)
         watch = self.accounts.seated(job)
-        row = Row(*place, self._texts.of(job), self._texts.ends(job), limit, watch)
+        texts = self.texts
+        row = Row(*place, texts.of(job), texts.ends(job), limit, watch, texts.edits(job))
         self._rows.append(row)
         self.driver.open(row.opening())
 
@@ -194,9 +189,7 @@ class Loop:
             done = self.driver.step(batch)
         except Refused as refused:
             for row in rows:
-                self._outbox.append((row.job, row.fail(str(refused))))
-                self._close(row)
-            self.counters.jobs_failed += len(rows)
+                self._break_off(row, str(refused))
             return self.driver.prompt_budget
         now = self.clock()
         self.pulse.beat(now)
@@ -209,29 +202,38 @@ class Loop:
         return int(done.fed.sum())
 
     def _commit(self, rows: list[Row], done: Round, lane: Lane, now: float) -> None:
-        columns = (done.tokens.tolist(), done.logprobs.tolist())
-        counts = (done.kept.tolist(), done.fed.tolist(), done.guessed.tolist())
-        each = zip(rows, *columns, *counts, strict=True)
+        columns = (done.tokens, done.logprobs, done.kept, done.fed, done.guessed)
+        each = zip(rows, *(column.tolist() for column in columns), strict=True)
         for place, (row, tokens, logprobs, kept, fed, guessed) in enumerate(each):
             row.cursor += fed
+            if lane.feeds and not row.feeding:
+                self._seating.fed(row)
             if done.failed is not None and done.failed[place]:
                 self._spoil(row)
             if not kept:
                 continue
-            event = row.commit(tokens[:kept], logprobs[:kept], guessed, tops_of(row, place, done))
+            told = told_of(row, place, done)
+            event = row.commit(tokens[:kept], logprobs[:kept], guessed, *told)
             self.accounts.heard(row, event, guessed, now, lane.feeds)
             self._outbox.append((row.job, event))
             if row.finish is not None:
                 self.counters.jobs_finished += 1
                 self._close(row)
+        for place, error in done.broken.items():
+            self._break_off(rows[place], error)
+
+    def _break_off(self, row: Row, error: str) -> None:
+        """Ends a row that cannot go on, unless it has ended."""
+        if row.finish is None:
+            self._outbox.append((row.job, row.fail(error)))
+            self.counters.jobs_failed += 1
+            self._close(row)
 
     def _spoil(self, row: Row) -> None:
         """Ends a row that is no numbers any more; nothing of it is used again."""
         row.spoiled = True
-        self._outbox.append((row.job, row.fail(NOT_FINITE)))
-        self.counters.jobs_failed += 1
         self.counters.rows_not_finite += 1
-        self._close(row)
+        self._break_off(row, NOT_FINITE)
 
     def _close(self, row: Row) -> None:
         """Registers the prompt that is in the cache and frees the seat and the blocks."""

@@ -4,12 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from galley.sched.classes import PriorityClass
+from galley.sched.drafted import DraftCount
 from galley.sched.forecast import Need
 from galley.sched.goodput import Watch
 from galley.sched.job import ErrorCode, Event, FinishReason, Job, Top, Usage
 from galley.sched.prefix import Reservation
 from galley.sched.text import AnswerText
-from galley.spec.round import Opening, Round
+from galley.spec.round import PLAIN, PREDICTION, Edits, Opening, Round
+
+NOT_FINITE = "the model computed values that are no numbers for this request"
 
 
 @dataclass(eq=False)
@@ -24,6 +27,7 @@ class Row:
     ends: frozenset[int]  # token ids that end the answer
     limit: int  # most tokens of the answer
     watch: Watch
+    edits: Edits = PLAIN  # what is done to its logits
     tokens: list[int] = field(init=False)
     cursor: int = field(init=False)
     finish: FinishReason | None = None
@@ -32,6 +36,7 @@ class Row:
     passed: int = 0  # turns in which more urgent prompts were fed before its own
     accepted: int = 0
     rejected: int = 0
+    drafts: DraftCount = field(default_factory=DraftCount)
 
     def __post_init__(self) -> None:
         self.tokens = list(self.job.prompt)
@@ -61,8 +66,15 @@ class Row:
             top_k=sampling.top_k,
             top_p=sampling.top_p,
             min_p=sampling.min_p,
+            typical_p=sampling.typical_p,
+            edits=self.edits,
             namespace=self.job.namespace,
             tops=bool(sampling.top_logprobs),
+            prediction=self.job.prediction or (),
+            guesser=self.job.guesser,
+            most_guesses=self.job.most_guesses,
+            grammar=self.job.grammar,
+            leads=self.job.leads,
         )
 
     def need(self) -> Need:
@@ -81,11 +93,15 @@ class Row:
         logprobs: Sequence[float],
         guessed: int,
         tops: Sequence[tuple[Top, ...]] = (),
+        source: str | None = None,
+        whole: bool = False,
     ) -> Event:
         """Takes a round's tokens one by one, up to the one that ends the answer.
 
         `tokens` stand; all but the last were guessed when `guessed` guesses were verified. What
-        comes after an end leaves no trace but in the count of rejected guesses.
+        comes after an end leaves no trace but in the count of rejected guesses. `source` is who
+        guessed; None in a round that feeds prompts, where nobody does. `whole` says that nothing
+        may follow the last token.
         """
         pieces = []
         taken = 0
@@ -94,9 +110,13 @@ class Row:
             taken += 1
             if self.finish is not None:
                 break
+        if whole and taken == len(tokens):
+            pieces.append(self._complete())
         right = min(guessed, len(tokens) - 1, taken)
         self.accepted += right
         self.rejected += guessed - right
+        if source is not None:
+            self.drafts.add(taken, guessed, right, source)
         return Event(
             text="".join(pieces),
             tokens=tuple(tokens[:taken]),
@@ -109,12 +129,15 @@ class Row:
         )
 
     def usage(self) -> Usage:
+        drafts = self.drafts.drafts()
         return Usage(
             prompt_tokens=len(self.job.prompt),
             completion_tokens=self.made,
             cached_tokens=self.reservation.cached_tokens,
             accepted_tokens=self.accepted,
             rejected_tokens=self.rejected,
+            drafts=drafts,
+            predicted=None if self.job.prediction is None else drafts.of(PREDICTION),
         )
 
     def fail(self, error: str, code: ErrorCode | None = None) -> Event:
@@ -122,12 +145,21 @@ class Row:
         self.finish = "error"
         return Event("", (), (), (), finish="error", usage=self.usage(), error=error, code=code)
 
+    def _complete(self) -> str:
+        """The answer is whole; returns the text that was held back. It has stopped by itself."""
+        if self.finish is None:
+            self.finish = "stop"
+            return self.text.end()
+        if self.finish == "length":
+            self.finish = "stop"
+        return ""
+
     def _take(self, token: int) -> str:
         """Adds one token and returns the text it lets go; sets `finish` when it is the last."""
         self.tokens.append(token)
         if token in self.ends:
             self.finish = "stop"
-            return self.text.end()
+            return self.text.close(token)
         piece = self.text.push(token)
         if piece.stopped:
             self.finish, self.stop = "stop", piece.stop
@@ -138,7 +170,12 @@ class Row:
         return piece.text
 
 
-def tops_of(row: Row, place: int, done: Round) -> list[tuple[Top, ...]]:
+def told_of(row: Row, place: int, done: Round) -> tuple[list[tuple[Top, ...]], str | None, bool]:
+    """What the round tells of the row's tokens, as `Row.commit` takes it."""
+    return _tops(row, place, done), done.source(place), done.is_whole(place)
+
+
+def _tops(row: Row, place: int, done: Round) -> list[tuple[Top, ...]]:
     """The likeliest tokens after each position that stands, if the row's job asks for them.
 
     `place` is where the row is in the round.

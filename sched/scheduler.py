@@ -9,7 +9,9 @@ from contextlib import contextmanager
 
 from galley.sched.classes import PriorityClass
 from galley.sched.forecast import Need
+from galley.sched.guessing import check_guessing
 from galley.sched.health import Health
+from galley.sched.held import check_grammar
 from galley.sched.job import EngineDown, Job, JobRefused, ScoreJob
 from galley.sched.loop import Loop
 from galley.sched.score import check_lengths
@@ -152,10 +154,13 @@ class Scheduler:
             check_lengths(job, context)
         else:
             self._check_length(job, context)
+            check_guessing(job, self._loop.driver)
+            check_grammar(job)
         if not (min(job.prompt) >= 0 and max(job.prompt) < self._vocab_size):
             raise JobRefused(
                 "prompt", f"the prompt has token ids outside 0 to {self._vocab_size - 1}"
             )
+        self._loop.texts.check(job, self._vocab_size)
 
     def _check_length(self, job: Job, context: int) -> None:
         prompt = len(job.prompt)

@@ -84,6 +84,12 @@ class Seating:
         """Nobody waits for blocks to be lent any more."""
         self._wanted = False
 
+    def fed(self, row: Row) -> None:
+        """The row's prompt is in the cache: jobs that wait behind it may share it."""
+        if row.job.leads:
+            self.prefix.register(row.job.prompt, row.reservation.table, row.job.namespace)
+        row.job.fed = True
+
     def leave(self, row: Row) -> None:
         """Frees its seat and blocks, except what is kept for prompts to come."""
         table = row.reservation.table
@@ -135,8 +141,9 @@ class Seating:
         return Place(job, kind, self._seats.pop(), reservation)
 
     def _may(self, job: Job) -> bool:
-        """Whether the job's tenant may have one row more."""
-        return job.tenant_rows is None or self._tenants[job.tenant] < job.tenant_rows
+        """Whether the job's tenant may have one row more, and who leads it has gone before."""
+        free = job.tenant_rows is None or self._tenants[job.tenant] < job.tenant_rows
+        return free and (job.after is None or job.after.fed)
 
 
 def need_of(job: Job, kind: PriorityClass, driver: Driver) -> Need:

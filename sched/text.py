@@ -5,7 +5,9 @@ from typing import NamedTuple
 
 from galley.model.detokenizer import Detokenizer
 from galley.model.tokens import Tokenizer
+from galley.sched import bans
 from galley.sched.job import Job
+from galley.spec.round import Edits
 
 
 class Piece(NamedTuple):
@@ -26,6 +28,8 @@ class AnswerText:
     Text that may still become a stop string is held back until it cannot. The stop string that is
     complete first ends the answer, of several the longest; nothing of it or after it is released.
     A token in `stop_ids` ends the answer too, whatever its text, as the stop that it maps to.
+    The first `unsearched` tokens are not looked at: no stop string begins or ends in their text.
+    `shown` releases the stop string too.
     """
 
     def __init__(
@@ -33,17 +37,32 @@ class AnswerText:
         detokenizer: Detokenizer,
         stops: Sequence[str] = (),
         stop_ids: Mapping[int, str] | None = None,
+        unsearched: int = 0,
+        shown: bool = False,
     ) -> None:
         self._detokenizer = detokenizer
         self._searches = [Search(stop) for stop in stops]
         self._stop_ids = stop_ids or {}
+        self._unsearched = unsearched
+        self._shown = shown
         self._held = ""  # what a search has matched so far
 
     def push(self, token: int) -> Piece:
         """Takes the next token of the answer; none may follow a stop."""
+        if self._unsearched:
+            self._unsearched -= 1
+            return Piece(self._detokenizer.push(token), None)
         if token in self._stop_ids:
-            return Piece(self.end(), self._stop_ids[token])
+            stop = self._stop_ids[token]
+            return Piece(self.end() + (stop if self._shown else ""), stop)
         return self._release(self._detokenizer.push(token))
+
+    def close(self, token: int) -> str:
+        """The text still held back, for an answer that this token ended whatever its text is."""
+        if not self._shown:
+            return self.end()
+        piece = self._release(self._detokenizer.push(token))
+        return piece.text if piece.stopped else piece.text + self.end()
 
     def end(self) -> str:
         """The text still held back, for an answer that ended without a stop; call it once."""
@@ -58,7 +77,8 @@ class AnswerText:
         if ends:
             end, backwards = min(ends)
             past = len(self._held) + end
-            return Piece(text[: past + backwards], text[past + backwards : past])
+            start = past + backwards
+            return Piece(text[: past if self._shown else start], text[start:past])
         final = len(text) - max(search.matched for search in self._searches)
         self._held = text[final:]
         return Piece(text[:final], None)
@@ -72,15 +92,36 @@ class Texts:
         self._ends = ends
 
     def of(self, job: Job) -> AnswerText:
-        detokenizer = Detokenizer(self._tokenizer, job.prompt, job.sampling.marks)
-        stops = job.sampling.stop
+        asked = job.sampling
+        marks, special = asked.marks, not asked.skip_special
+        detokenizer = Detokenizer(self._tokenizer, job.prompt, marks, special)
+        stops = asked.stop
         named = ((self._tokenizer.special_id(stop), stop) for stop in stops)
         ids = {id: stop for id, stop in named if id is not None}
-        return AnswerText(detokenizer, stops, ids)
+        return AnswerText(detokenizer, stops, ids, asked.min_tokens, asked.include_stop)
 
     def ends(self, job: Job) -> frozenset[int]:
         """The tokens that end the answer whatever its text is."""
-        return frozenset() if job.sampling.ignore_eos else self._ends
+        asked = job.sampling
+        return (frozenset() if asked.ignore_eos else self._ends).union(asked.stop_token_ids)
+
+    def edits(self, job: Job) -> Edits:
+        """What is done to the logits of the answer's tokens."""
+        asked = job.sampling
+        young = asked.min_tokens > 0
+        return Edits(
+            repetition=asked.repetition_penalty,
+            frequency=asked.frequency_penalty,
+            presence=asked.presence_penalty,
+            bias=tuple(asked.logit_bias.items()),
+            ends=tuple(sorted(self.ends(job))) if young else (),
+            until=len(job.prompt) + asked.min_tokens if young else 0,
+            words=bans.sequences(self._tokenizer, asked),
+        )
+
+    def check(self, job: Job, vocabulary: int) -> None:
+        """Raises JobRefused where the job names tokens that cannot be."""
+        bans.check(job, self._tokenizer, self.ends(job), vocabulary)
 
 
 class Search:

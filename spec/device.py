@@ -10,9 +10,11 @@ from galley.model import cache as kv
 from galley.model.config import ModelConfig
 from galley.model.entries import Entries, Progress
 from galley.model.guess import LISTED
+from galley.model.mask import Mask
 from galley.model.reject import Odds
 from galley.model.weights import Weights
 from galley.spec import rows as seats
+from galley.spec.masks import Masks, Words
 from galley.spec.plan import Plan
 from galley.spec.policy import NOTHING, Needs
 from galley.spec.programs import Programs, key, positions
@@ -67,6 +69,7 @@ class DeviceState:
         programs = self.programs.all()
         keys = [key(program.name, program.shape) for program in programs]
         self.runs = dict(zip(keys, self.entries.prepare(programs, progress), strict=True))
+        self._masks = Masks(self.plan.windows, self.config.vocab_size)
         self.pools = self.runs["cache.empty"]()
         self.rows = self.empty_rows()
 
@@ -82,7 +85,7 @@ class DeviceState:
 
     def seated(self, rows: seats.Rows, opening: Opening) -> seats.Rows:
         """The rows, which are given up, with a new one among them."""
-        new = seats.opened(opening, self.programs.table)
+        new = self.programs.seated(opening)
         written: seats.Rows = self.runs["rows.seat"](rows, np.int32(opening.seat), new)
         return written
 
@@ -102,12 +105,17 @@ class DeviceState:
         counts: Ints,
         odds: Drawn | None = None,
         tree: Tree | None = None,
+        mask: Words | None = None,
     ) -> Ran:
         """Feeds the seats `taken` and reads back what the host needs.
 
         `tokens` [n, K] follow each row's last token, `counts` [n] of them are there; `odds` is
         what they were drawn from, if by chance, and `tree` how they follow each other in a window
-        of trees. Raises Refused before, Fault after anything may have happened.
+        of trees. `mask` [n, W, words] says what may be picked after each position, see `Mask`;
+        W is up to the window's width, past it everything may be, and 1 in a window that feeds. A
+        row that has no mask of its own has one of ones.
+
+        Raises Refused before, Fault after anything may have happened.
         """
         if window not in self.plan.windows:
             raise Refused(f"no program is prepared for {window.text()}")
@@ -115,7 +123,7 @@ class DeviceState:
         if self.verifier == REJECT and not window.feeds:
             guesses = guesses._replace(odds=_odds(np.asarray(guesses.tokens), odds))
         try:
-            ran = self._dispatch(window, guesses, tree)
+            ran = self._dispatch(window, guesses, tree, self._masks.of(window, mask))
             outcome = ran.outcome
             if self._topped.isdisjoint(taken):
                 outcome = outcome._replace(tops=None)
@@ -124,13 +132,13 @@ class DeviceState:
         except (RuntimeError, ValueError, TypeError) as error:
             raise Fault(f"{type(error).__name__} in {window.text()}: {error}") from error
 
-    def _dispatch(self, window: Window, guesses: Guesses, tree: Tree | None) -> Ran:
+    def _dispatch(self, window: Window, guesses: Guesses, tree: Tree | None, mask: Mask) -> Ran:
         """Sends a round to the device; what comes back may not be computed yet."""
         x, taken = self.through(window, self.rows, guesses._replace(odds=None), tree)
         if tree is not None:
-            return Ran(self._end_tree(window, x, guesses, tree), (), None)
+            return Ran(self._end_tree(window, x, guesses, mask, tree), (), None)
         end = self._end_prompts if window.feeds else self._end
-        outcome, last = end(window, x, guesses)
+        outcome, last = end(window, x, guesses, mask)
         return Ran(outcome, self.programs.taps.pick(taken), last)
 
     def through(
@@ -148,29 +156,31 @@ class DeviceState:
         return _Through(x, taken)
 
     def _end(
-        self, window: Window, x: jax.Array, guesses: Guesses
+        self, window: Window, x: jax.Array, guesses: Guesses, mask: Mask
     ) -> tuple[Outcome, jax.Array | None]:
         finish = self.runs[key("finish", positions(window))]
-        self.rows, outcome, last = finish(self.weights.ends_leaves, self.rows, x, guesses)
+        self.rows, outcome, last = finish(self.weights.ends_leaves, self.rows, x, guesses, mask)
         return outcome, last
 
-    def _end_tree(self, window: Window, x: jax.Array, guesses: Guesses, tree: Tree) -> Outcome:
+    def _end_tree(
+        self, window: Window, x: jax.Array, guesses: Guesses, mask: Mask, tree: Tree
+    ) -> Outcome:
         finish = self.runs[key("finish", positions(window))]
         compact = self.runs[key("compact", positions(window))]
         ends = self.weights.ends_leaves
         outcome: Outcome
-        self.rows, outcome, way = finish(ends, self.rows, x, guesses, tree.arrays)
+        self.rows, outcome, way = finish(ends, self.rows, x, guesses, mask, tree.arrays)
         for at, pools in enumerate(self.pools):
             self.pools[at] = compact(pools, self.rows, guesses.seat, way, outcome.kept)
         return outcome
 
     def _end_prompts(
-        self, window: Window, x: jax.Array, guesses: Guesses
+        self, window: Window, x: jax.Array, guesses: Guesses, mask: Mask
     ) -> tuple[Outcome, jax.Array | None]:
         last = self.runs[key("last", positions(window))](x, guesses.counts)
         finish = self.runs[key("finish prompts", f"{window.rows} x 1")]
         fed = _fed(window, guesses)
-        self.rows, outcome = finish(self.weights.ends_leaves, self.rows, last, fed)
+        self.rows, outcome = finish(self.weights.ends_leaves, self.rows, last, fed, mask)
         return outcome, last
 
     def _guesses(self, window: Window, taken: Sequence[int], tokens: Ints, counts: Ints) -> Guesses:

@@ -11,9 +11,13 @@ from galley.model.entries import Entry, Progress
 from galley.spec import finite
 from galley.spec.choice import Choice
 from galley.spec.device import DeviceState, Ran
+from galley.spec.grammars import Grammars, Mask
+from galley.spec.laps import Laps
+from galley.spec.outcome import round_of
 from galley.spec.plan import Plan, PlanError
 from galley.spec.policy import DraftPolicy, Surroundings
 from galley.spec.prompts import Prompts
+from galley.spec.proposals import Proposals, guessers_of
 from galley.spec.round import (
     DECODE,
     PROMPTS,
@@ -26,7 +30,6 @@ from galley.spec.round import (
     Round,
     RowView,
     Scored,
-    Tops,
     no_guesses,
 )
 from galley.spec.running import Running
@@ -35,7 +38,7 @@ from galley.spec.streams import hidden_of
 from galley.spec.tally import Tally
 from galley.spec.trace import Watcher
 from galley.spec.verify import REJECT
-from galley.spec.window import Outcome, Window
+from galley.spec.window import Window
 
 
 class ModelDriver:
@@ -65,8 +68,13 @@ class ModelDriver:
         self.prompt_budget = plan.prompt_budget
         # leaving out a guess because of what it is would change the law that rejection keeps
         self.choice = Choice(plan, widths == "widest" or state.verifier == REJECT)
+        self.most_guesses = max(window.width for window in (*plan.chains, *plan.trees)) - 1
+        self.proposals = Proposals(
+            self.choice.acceptance, self.most_guesses, state.verifier == REJECT
+        )
+        self.grammars = Grammars(trims=state.verifier != REJECT)
         self.tally = Tally()
-        self.seconds = {"propose": 0.0, "step": 0.0, "observe": 0.0, "score": 0.0}
+        self.seconds = {"propose": 0.0, "step": 0.0, "observe": 0.0, "score": 0.0, "mask": 0.0}
         self._prompts = Prompts(plan.feeding)
         known = (*plan.chains, *plan.feeding)
         self._cold = sorted(known, key=lambda w: w.span)  # not run yet, likely ones first
@@ -76,6 +84,11 @@ class ModelDriver:
     @property
     def config(self) -> ModelConfig:
         return self.state.config
+
+    @property
+    def guessers(self) -> Sequence[str]:
+        """Whose guesses, or nobody's, a row may be limited to."""
+        return guessers_of(self.policy)
 
     def prepare(self, progress: Progress | None = None) -> None:
         """Compiles every program this driver and its policy will ever run."""
@@ -122,6 +135,8 @@ class ModelDriver:
         """Seats a row and tells the policy."""
         self.state.seat(opening)
         self.policy.open(opening)
+        self.proposals.open(opening)
+        self.grammars.open(opening)
         self.watcher.opened(opening)
         self._running.open(opening)
 
@@ -129,6 +144,8 @@ class ModelDriver:
         """Tells the policy; the device state of a free seat is never read."""
         self.watcher.closed(row)
         self.policy.close(row)
+        self.proposals.close(row)
+        self.grammars.close(row)
         self._running.close(row)
 
     def take(self, lane: Lane, rows: Sequence[RowView]) -> Sequence[RowView]:
@@ -169,25 +186,33 @@ class ModelDriver:
 
     def step(self, batch: Batch) -> Round:
         """Guesses, runs the window that suits the guesses, keeps what was right."""
-        clock = _Clock()
+        clock = Laps()
         feeds = batch.lane.feeds
-        draft = (self._prompts if feeds else self.policy).propose(batch)
+        draft = self._prompts.propose(batch) if feeds else self.proposals.of(self.policy, batch)
+        clock.lap("propose")
+        draft = self.grammars.guide(batch, draft, self.most_guesses if self.policy.width else 0)
+        clock.lap("mask")
         chances = [] if feeds else self.choice.chances(draft)
         window = self._prompts.window(batch) if feeds else self.choice.window(batch, draft, chances)
         counts = np.minimum(draft.counts, window.width - (0 if feeds else 1))
         if draft.in_tree and not window.paths:
             counts[:] = 0
         clock.lap("propose")
-        seats = [row.seat for row in batch.rows]
-        ran = self._run(window, seats, draft, counts)
+        tree = self.policy.tree if window.paths else None
+        mask = self.grammars.masks(batch, draft, counts, tree)
+        clock.lap("mask")
+        ran = self._run(window, [row.seat for row in batch.rows], draft, counts, mask)
         clock.lap("step")
-        done = self._set_aside(batch, _round(window, ran.outcome, counts))
+        done = self._set_aside(batch, round_of(window, ran.outcome, counts))
+        done = self.grammars.keep(batch, done, counts, tree is not None)
+        clock.lap("mask")
+        done = done if feeds else done._replace(sources=draft.sources)
         if self.policy.needs.any:
             done = done._replace(hidden=hidden_of(self.state.idle, batch, window, ran, draft, done))
         if feeds:
             self._running.fed(batch.rows)
         else:
-            self.choice.learn(draft, done)
+            self.choice.learn(*self.grammars.judged(draft, done))
             self.tally.add(window.width, draft.sources, done)
         self.policy.observe(batch, self.policy.needs.seen(done, self.state.needs))
         clock.lap("observe")
@@ -207,36 +232,14 @@ class ModelDriver:
             self.state.wipe(self._running.own_blocks(batch.rows[place].seat, self.block))
         return finite.without(done, failed)
 
-    def _run(self, window: Window, taken: Sequence[int], draft: Draft, counts: Ints) -> Ran:
+    def _run(
+        self, window: Window, taken: Sequence[int], draft: Draft, counts: Ints, mask: Mask = None
+    ) -> Ran:
         start = time.perf_counter()
         tree = self.policy.tree if window.paths else None
-        ran = self.state.run(window, taken, draft.tokens, counts, draft.odds, tree)
+        ran = self.state.run(window, taken, draft.tokens, counts, draft.odds, tree, mask)
         if window in self._cold:
             self._cold.remove(window)  # a first run also makes kernels and says nothing
         else:
             self.choice.times.observe(window, time.perf_counter() - start)
         return ran
-
-
-class _Clock:
-    """Seconds of the parts of a round."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def lap(self, part: str) -> None:
-        now = time.perf_counter()
-        self.seconds[part] = now - self._last
-        self._last = now
-
-
-def _round(window: Window, outcome: Outcome, counts: Ints) -> Round:
-    """A decode window keeps what stands; one that feeds has a new token where the prompt ended."""
-    stands = np.asarray(outcome.kept)
-    kept = (counts < window.width).astype(np.int32) if window.feeds else stands
-    guessed = np.zeros_like(counts) if window.feeds else counts
-    tokens, logprobs = np.asarray(outcome.tokens), np.asarray(outcome.logprobs)
-    likely = None if outcome.likely is None else np.asarray(outcome.likely)
-    tops = None if outcome.tops is None else Tops(*map(np.asarray, outcome.tops))
-    return Round(tokens, kept, stands, logprobs, guessed, likely, tops=tops)

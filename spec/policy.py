@@ -1,7 +1,7 @@
 """Draft policies: who guesses the next tokens. A bad guess costs time, never output."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from galley.spec.round import Batch, Draft, Guess, Opening, Round, RowView, no_guesses
@@ -65,9 +65,10 @@ class DraftPolicy(ABC):
     A policy fills in what it likes and says nothing (count 0) where it has nothing to say; it
     never raises for that. It sees neither the network nor other tenants' rows. One thread calls
     it, in this order: `prepare` once, `rehearse` once; `open` for a row, then `observe` after every
-    round the row took part in and `propose` before every decoding one, then `close`. A policy that
-    takes over while answers run is prepared on another thread while rounds go on, and everything
-    so far is the prompt of the rows it is opened for.
+    round the row took part in and `propose` before decoding ones, then `close`. Rows whose request
+    wants no guesses are not in the batch that is proposed for, and guesses that stood need not be
+    the policy's own. A policy that takes over while answers run is prepared on another thread while
+    rounds go on, and everything so far is the prompt of the rows it is opened for.
     """
 
     name: str
@@ -78,6 +79,11 @@ class DraftPolicy(ABC):
 
     def prepare(self, around: Surroundings, progress: "Progress | None" = None) -> None:  # noqa: B027
         """Start-up: the place to allocate on the device and to have programs compiled."""
+
+    @property
+    def sources(self) -> Sequence[str]:
+        """Whose guesses a request may ask for alone; the first name is its own, for all of them."""
+        return (self.name,)
 
     def rehearse(self) -> None:  # noqa: B027
         """Still start-up, with no round under way: the place to run programs a first time."""

@@ -16,6 +16,7 @@ from galley.spec import rows as seats
 from galley.spec.finish import Finish, finish_of, finish_prompts_of, finish_tree_of, last_of
 from galley.spec.plan import Plan
 from galley.spec.policy import Needs
+from galley.spec.round import Opening
 from galley.spec.tree import TreeArrays
 from galley.spec.verify import REJECT, Verifier
 from galley.spec.window import (
@@ -23,11 +24,14 @@ from galley.spec.window import (
     Window,
     abstract_fed,
     abstract_guesses,
+    abstract_mask,
     abstract_tree,
     begin_of,
     compact_of,
     layers_of,
 )
+
+PROBE = Opening(0, (0,), 0, 1, (0,), 0, 0.0, 0, 1.0, 0.0)  # any row: all are of the same shapes
 
 
 class Taps:
@@ -80,6 +84,10 @@ class Programs:
             *(self._lines(window) for window in scoring),
             self._score(),
         ]
+
+    def seated(self, opening: Opening) -> seats.Seated:
+        """What is written where a row opens."""
+        return seats.opened(opening, self.table, self.config.vocab_size)
 
     def abstract_rows(self) -> seats.Rows:
         """Shapes of the rows' state."""
@@ -136,6 +144,7 @@ class Programs:
                 self.abstract_rows(),
                 x,
                 guesses,
+                abstract_mask(window.rows, window.width, self.config.vocab_size),
                 *_trees(window),
             ),
             donate=(1,),
@@ -176,13 +185,19 @@ class Programs:
             shape=f"{rows} x 1",
             reason="picks the token after a prompt",
             function=finish_prompts_of(self._weights),
-            arguments=(ends, self.abstract_rows(), x, abstract_fed(rows)),
+            arguments=(
+                ends,
+                self.abstract_rows(),
+                x,
+                abstract_fed(rows),
+                abstract_mask(rows, 1, self.config.vocab_size),
+            ),
             donate=(1,),
         )
 
     def _seat(self) -> Program:
         rows = self.abstract_rows()
-        new = jax.tree.map(lambda x: shape(x.shape[1:], x.dtype), rows)
+        new = jax.tree.map(lambda x: shape(x.shape, x.dtype), self.seated(PROBE))
         number = shape((), np.int32)
         return Program("rows.seat", "1 row", "opens a row", seats.seat, (rows, number, new), (0,))
 
@@ -199,7 +214,7 @@ class Programs:
         )
 
     def _empty_rows(self) -> seats.Rows:
-        return seats.empty(self.plan.rows, self.table)
+        return seats.empty(self.plan.rows, self.table, self.config.vocab_size)
 
     def _empty_cache(self) -> list[kv.Cache]:
         """Pools of each stack of layers."""

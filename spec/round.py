@@ -1,14 +1,25 @@
 """What passes between the loop, the driver and a draft policy in one round. No jax here."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from galley.model.limits import LONGEST_WORD as LONGEST_WORD
+from galley.model.limits import MOST_BIASES as MOST_BIASES
+from galley.model.limits import MOST_ENDS as MOST_ENDS
+from galley.model.limits import MOST_WORDS as MOST_WORDS
+from galley.spec.edits import PLAIN as PLAIN
+from galley.spec.edits import Edits as Edits
+
 Ints = np.ndarray[Any, np.dtype[np.int32]]
 Floats = np.ndarray[Any, np.dtype[np.float32]]
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
+
+PREDICTION = "prediction"  # the source of guesses that a request brought along
+NO_GUESSER = "none"  # what a request asks for that wants no guesses
 
 
 class RowView(Protocol):
@@ -152,6 +163,9 @@ class Tops(NamedTuple):
         return tuple(zip(tokens.tolist(), logprobs.tolist(), strict=True))
 
 
+NOTHING_BROKEN: Mapping[int, str] = MappingProxyType({})
+
+
 class Round(NamedTuple):
     """What one round produced for each of its n rows."""
 
@@ -164,6 +178,17 @@ class Round(NamedTuple):
     hidden: Hidden | None = None  # where the policy needs it; rows as in the batch, then idle ones
     tops: Tops | None = None  # as `tokens`, where a row of the batch asks for it
     failed: Bools | None = None  # [n] rows whose values are not finite; None when there are none
+    ended: Bools | None = None  # [n] answers that are whole: nothing may follow in their grammar
+    broken: Mapping[int, str] = NOTHING_BROKEN  # by row: why its answer cannot go on after `kept`
+    sources: Sequence[str] = ()  # n: who made the guesses; none for prompts
+
+    def source(self, row: int) -> str | None:
+        """Who guessed for the row; None in a round that feeds prompts."""
+        return self.sources[row] if self.sources else None
+
+    def is_whole(self, row: int) -> bool:
+        """Whether nothing may follow in the row's answer."""
+        return self.ended is not None and bool(self.ended[row])
 
 
 class Opening(NamedTuple):
@@ -181,6 +206,13 @@ class Opening(NamedTuple):
     min_p: float
     namespace: str = ""  # whose text this is: nobody else's may be drafted from it
     tops: bool = False  # whether its rounds have to tell the likeliest tokens of each position
+    typical_p: float = 1.0
+    edits: Edits = PLAIN  # what is done to its logits before a token is picked
+    prediction: Sequence[int] = ()  # what its answer is expected to be like
+    guesser: str | None = None  # who alone may guess for it, one of `Driver.guessers`
+    most_guesses: int | None = None  # of one round
+    grammar: object | None = None  # what its answer is held to, as the engine compiled it
+    leads: bool = False  # once its prompt is in the cache, others share the blocks of it
 
 
 class Piece(NamedTuple):
@@ -220,6 +252,12 @@ class Driver(Protocol):
     blocks: int
     context: int  # most positions of one row
     prompt_budget: int  # most prompt positions a turn should feed while rows decode
+    most_guesses: int  # that a round ever verifies for a row
+
+    @property
+    def guessers(self) -> Sequence[str]:
+        """Whose guesses, or nobody's, a row may be limited to."""
+        ...
 
     def open(self, opening: Opening) -> None:
         """Seats a row. Its seat must be free."""

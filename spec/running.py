@@ -36,8 +36,10 @@ class Running:
 
     def own_blocks(self, seat: int, block: int) -> Sequence[int]:
         """The row's blocks, of `block` positions each, that it shares with nobody."""
-        opening = self._openings[seat]
-        return opening.table[opening.cached // block :]
+        opening, row = self._openings[seat], self._views[seat]
+        found = opening.leads and row.cursor >= len(opening.prompt)
+        shared = len(opening.prompt) if found else opening.cached
+        return opening.table[shared // block :]
 
     def views(self) -> Sequence[RowView]:
         return list(self._views.values())

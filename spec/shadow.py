@@ -58,6 +58,10 @@ class Shadow(DraftPolicy):
         self.used.open(opening)
         self.watched.open(opening)
 
+    @property
+    def sources(self) -> Sequence[str]:
+        return self.used.sources
+
     def propose(self, batch: Batch) -> Draft:
         said = self.watched.propose(batch)
         self._said = (_key(batch), said)

@@ -12,8 +12,8 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from galley.model.reject import Odds, pick_or_reject
-from galley.model.sample import Options, Picks, pick
+from galley.model.reject import Odds, choose_or_reject
+from galley.model.sample import Options, choose
 from galley.spec.tree import TreeArrays
 
 Stream = Literal["fixed", "coupled", "own"]
@@ -27,20 +27,21 @@ class Verifier:
     name: Literal["match", "reject"]
     streams: frozenset[Stream]
 
-    def picks(
+    def choose(
         self,
         logits: jax.Array,
+        greedy: jax.Array,
         options: Options,
         position: jax.Array,
         guess: jax.Array,
         count: jax.Array,
         odds: Odds | None,
-    ) -> Picks:
+    ) -> jax.Array:
         """What goes to `position` [R, W]: where the first `count` of `guess` stand, the guess."""
         if odds is None:
-            return pick(logits, options, position)
+            return choose(logits, greedy, options, position)
         asked = jnp.arange(guess.shape[1]) < count[:, None]
-        return pick_or_reject(logits, options, position, guess, asked, odds)
+        return choose_or_reject(logits, greedy, options, position, guess, asked, odds)
 
 
 MATCH = Verifier("match", frozenset({"fixed", "coupled"}))

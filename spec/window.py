@@ -14,6 +14,7 @@ from galley.model.attention import Branches, Reach
 from galley.model.cache import Cache, Layout
 from galley.model.entries import shape
 from galley.model.layers import Rotation, rotation
+from galley.model.mask import Mask, words_of
 from galley.model.reject import Odds
 from galley.model.score import Tops
 from galley.model.weights import Leaves, Weights
@@ -169,6 +170,12 @@ def abstract_tree(window: Window) -> Any:
     nodes = shape((window.width,), jnp.int32)
     paths: Any = shape((window.paths, window.deep), jnp.int32)
     return TreeArrays(nodes, nodes, paths, nodes)  # type: ignore[arg-type]
+
+
+def abstract_mask(rows: int, width: int, vocabulary: int) -> Any:
+    """`Mask` of shapes, for compiling."""
+    bits: Any = shape((rows, width, words_of(vocabulary)), jnp.uint32)
+    return Mask(bits, shape((rows,), jnp.bool_))  # type: ignore[arg-type]
 
 
 def abstract_fed(rows: int) -> Any:

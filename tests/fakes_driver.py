@@ -88,6 +88,8 @@ class FakeDriver:
     abreast: int = 2  # prompts that score together
     before_scores: Callable[[Sequence[Piece]], None] = lambda _: None
     lanes: Sequence[Lane] = (PROMPTS, DECODE)
+    most_guesses: int = 7
+    guessers: Sequence[str] = ("fake", "none")
     seats: dict[int, Seat] = field(default_factory=dict)
     opened: list[Opening] = field(default_factory=list)
     asked: list[tuple[str, tuple[int, ...]]] = field(default_factory=list)  # lane and seats
@@ -125,7 +127,8 @@ class FakeDriver:
             logprobs[place, : len(made)] = [logprob(start + n) for n in range(len(made))]
         counted = [(len(made), fed, guessed) for made, fed, guessed in rows]
         kept, fed, guessed = np.array(counted, np.int32).reshape(-1, 3).T
-        return Round(tokens, kept, fed, logprobs, guessed)
+        sources = () if batch.lane.feeds else ("fake",) * len(rows)
+        return Round(tokens, kept, fed, logprobs, guessed, sources=sources)
 
     def pack(self, lengths: Sequence[int]) -> int:
         return min(len(lengths), self.abreast)

@@ -158,6 +158,7 @@ def service_of(
         entries=engine.entries.ledger,
         tenants=tenants,
         controls=controls,
+        grammars=engine.grammars,
     )
 
 

@@ -11,6 +11,7 @@ from typing import Literal, Self
 from galley.model import checkpoint, hub, weights
 from galley.model.checkpoint import Checkpoint
 from galley.model.entries import Entries, keep_compiled
+from galley.model.grammar_text import GrammarText
 from galley.model.tokens import Tokenizer
 from galley.sched import admission
 from galley.sched.admission import Limits
@@ -19,10 +20,12 @@ from galley.sched.job import EngineDown, Event, JobRefused, Sampling, ScoreJob, 
 from galley.sched.loop import Loop
 from galley.sched.scheduler import Scheduler
 from galley.spec import fingerprint, plan, policies, selfcheck, swap
+from galley.spec.compiler import Compiler
 from galley.spec.device import DeviceState
 from galley.spec.drilled import driver_for
 from galley.spec.drills import Drill
 from galley.spec.driver import ModelDriver
+from galley.spec.lexicon import words_of
 from galley.spec.plan import Device, Plan
 from galley.spec.policies import Target
 from galley.spec.policy import DraftPolicy
@@ -65,6 +68,8 @@ class Engine:
         self._driver = driver
         self._target = Target(source, plan.dtype, driver.state.verifier.name)
         self._lease = threading.Lock()
+        eos = source.config.eos
+        self.grammars = Compiler(lambda: words_of(tokenizer, source.config.vocab_size, eos))
         self._trace = trace
         if trace is not None:
             trace.start(self.fingerprint, self.details)
@@ -141,13 +146,28 @@ class Engine:
         prompt: str | Sequence[int],
         sampling: Sampling | None = None,
         namespace: str = "",
+        prediction: str | Sequence[int] | None = None,
+        guesser: str | None = None,
+        most_guesses: int | None = None,
+        grammar: GrammarText | None = None,
     ) -> Stream:
         """Starts an answer. Raises JobRefused for a prompt that can never run.
 
-        Cached prompts and drafts never cross from one namespace to another.
+        Cached prompts and drafts never cross from one namespace to another. A `prediction` is
+        what the answer will be much like; `guesser` names who alone may guess ("none": nobody),
+        `most_guesses` how many guesses a round verifies at the most. The answer is the same,
+        whatever is guessed. With a `grammar`, of `galley.model.grammar_text`, it is what that
+        allows; raises BadGrammar for one that cannot be compiled, and GrammarsBusy.
         """
+        held = None if grammar is None else self.grammars.compile(grammar, namespace).result()
         ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
-        return Stream(self.scheduler, ids, sampling or Sampling(), namespace)
+        ahead = prediction
+        if isinstance(prediction, str):
+            ahead = self.tokenizer.encode(prediction, start=False)
+        guessing = {"prediction": ahead, "guesser": guesser, "most_guesses": most_guesses}
+        return Stream(
+            self.scheduler, ids, sampling or Sampling(), namespace, grammar=held, **guessing
+        )
 
     def generate(
         self,
@@ -243,6 +263,7 @@ class Engine:
         """Ends unfinished answers with an error and frees the thread."""
         self.scheduler.close()
         self.entries.close()
+        self.grammars.close()
         if self._trace is not None:
             self._trace.close()
 

@@ -2,6 +2,7 @@
 
 import queue
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from galley.sched.job import Event, Job, Sampling
 from galley.sched.scheduler import Scheduler
@@ -15,11 +16,17 @@ class Stream:
     """One answer on its way: iterate its tokens, or its events; leave it to cancel it."""
 
     def __init__(
-        self, scheduler: Scheduler, prompt: Sequence[int], sampling: Sampling, namespace: str
+        self,
+        scheduler: Scheduler,
+        prompt: Sequence[int],
+        sampling: Sampling,
+        namespace: str,
+        **more: Any,
     ) -> None:
+        """`more` are fields of `Job`. Raises what `Scheduler.submit` raises."""
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._scheduler = scheduler
-        self.job = Job(prompt, sampling, self._events.put, namespace)
+        self.job = Job(prompt, sampling, self._events.put, namespace, **more)
         self.text = ""
         self.last: Event | None = None  # the newest event; it has finish and usage at the end
         scheduler.submit(self.job)

@@ -226,7 +226,6 @@ def test_what_log_probabilities_cannot_be_told_for_is_refused_by_name(refusal: A
     assert refusal(text | {"logprobs": True}).param == "logprobs"
     assert refusal(text | {"echo": True, "stream": True}).param == "stream"
     assert refusal({"prompt": ["a", "b"], "stream": True}).param == "stream"
-    assert refusal(text | {"n": 2, "echo": True}).param == "n"
     assert refusal(chat | {"top_logprobs": 3}).param == "top_logprobs"
     assert refusal(chat | {"logprobs": True, "top_logprobs": 21}).param == "top_logprobs"
     assert refusal(chat | {"logprobs": 1}).param == "logprobs"

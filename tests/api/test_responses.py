@@ -202,7 +202,6 @@ def test_a_stream_that_fails_at_once_has_a_status_of_its_own(
         ({"reasoning": {"effort": "low"}}, "reasoning"),
         ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
         ({"tools": [{**TOOL, "name": "no spaces"}]}, "tools[0].name"),
-        ({"tools": [{**TOOL, "strict": True}]}, "tools[0].strict"),
         ({"tool_choice": {"type": "mcp"}}, "tool_choice.type"),
         ({"tool_choice": "sometimes"}, "tool_choice"),
         ({"temperature": 3}, "temperature"),
@@ -219,7 +218,7 @@ def test_a_stream_that_fails_at_once_has_a_status_of_its_own(
             "input[0].content[0].type",
         ),
         ({"input": [{"role": "user"}]}, "input[0].content"),
-        ({"metadata": {"a": 1}}, "metadata[...]"),
+        ({"metadata": {"a": 1}}, "metadata"),
     ],
 )
 def test_what_cannot_be_served_is_refused_by_name(

@@ -190,9 +190,7 @@ def test_a_failure_amid_a_call_is_raised(qwen: openai.OpenAI, engine: FakeSchedu
         ({"tools": [{"type": "custom", "custom": {"name": "x"}}]}, "tools[0].type"),
         ({"tools": [TIME, TIME]}, "tools[1].function.name"),
         ({"tools": [TIME] * 129}, "tools"),
-        ({"tool_choice": "required", "tools": [TIME]}, "tool_choice"),
         ({"tool_choice": "any", "tools": [TIME]}, "tool_choice"),
-        ({"tool_choice": TIME, "tools": [TIME]}, "tool_choice"),
         (
             {"tool_choice": {"type": "custom", "custom": {"name": "x"}}, "tools": [TIME]},
             "tool_choice.type",
@@ -226,12 +224,6 @@ def test_names_of_tools_are_plain_words(refusal: Any, name: str) -> None:
     tool = {"type": "function", "function": {"name": name}}
     error = refusal({"messages": [USER], "tools": [tool]})
     assert error.param == "tools[0].function.name"
-
-
-def test_a_strict_tool_is_refused_by_name(refusal: Any) -> None:
-    tool = {"type": "function", "function": {"name": "f", "strict": True}}
-    error = refusal({"messages": [USER], "tools": [tool]})
-    assert (error.param, error.code) == ("tools[0].function.strict", "unsupported_parameter")
 
 
 def test_a_calls_arguments_are_text(refusal: Any) -> None:

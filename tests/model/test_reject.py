@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from galley.model.guess import coupled, independent
-from galley.model.reject import Odds, pick_or_reject
-from galley.model.sample import Options, pick
+from galley.model.reject import Odds, choose_or_reject
+from galley.model.sample import Options, choose, first_greatest
 
 TARGET = np.array([2.0, 1.0, 0.5, 0.0, -1.0, -3.0], np.float32)  # logits
 DRAFTER = np.array([0.5, 1.5, 1.0, 0.0, -2.0, 1.0], np.float32)
@@ -23,7 +23,7 @@ def options(temperature: float, top_k: int = 0) -> Options:
     every = partial(jnp.full, ROWS)
     seed = jnp.stack([jnp.zeros(ROWS, jnp.uint32), jnp.arange(ROWS, dtype=jnp.uint32)], axis=1)
     heat = every(temperature, dtype=jnp.float32)
-    return Options(seed, heat, every(top_k), every(1.0), every(0.0))
+    return Options(seed, heat, every(top_k), every(1.0), every(0.0), every(1.0))
 
 
 def law(logits: np.ndarray, temperature: float, top_k: int = 0) -> np.ndarray:
@@ -47,10 +47,12 @@ def picked(opts: Options, guess: np.ndarray, odds: Odds | None) -> np.ndarray:
     logits = jnp.broadcast_to(TARGET, (ROWS, PLACES, len(TARGET)))
     position = jnp.broadcast_to(jnp.arange(PLACES), (ROWS, PLACES))
     if odds is None:
-        return np.asarray(jax.jit(pick)(logits, opts, position).token)
+        return np.asarray(jax.jit(choose)(logits, first_greatest(logits), opts, position))
     asked = jnp.ones((ROWS, PLACES), bool)
-    judged = jax.jit(pick_or_reject)(logits, opts, position, jnp.asarray(guess), asked, odds)
-    return np.asarray(judged.token)
+    tokens = jax.jit(choose_or_reject)(
+        logits, first_greatest(logits), opts, position, jnp.asarray(guess), asked, odds
+    )
+    return np.asarray(tokens)
 
 
 def assert_law(tokens: np.ndarray, chances: np.ndarray) -> None:
@@ -115,8 +117,10 @@ def test_where_nothing_was_guessed_rejection_draws_from_the_law() -> None:
     nothing = jnp.zeros((ROWS, PLACES), jnp.int32)
     odds = Odds(nothing[..., None], jnp.ones((ROWS, PLACES, 1)))
     asked = jnp.zeros((ROWS, PLACES), bool)
-    judged = jax.jit(pick_or_reject)(logits, opts, position, nothing, asked, odds)
-    assert_law(np.asarray(judged.token), law(TARGET, 1.0))
+    tokens = jax.jit(choose_or_reject)(
+        logits, first_greatest(logits), opts, position, nothing, asked, odds
+    )
+    assert_law(np.asarray(tokens), law(TARGET, 1.0))
 
 
 def test_a_greedy_row_keeps_the_greatest_and_nothing_else() -> None:

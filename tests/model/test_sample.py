@@ -9,12 +9,20 @@ import numpy as np
 import pytest
 
 from galley.model import sample
-from galley.model.sample import Options, pick
+from galley.model.sample import Options, Picks, choose, first_greatest, judged
 
 pytestmark = pytest.mark.usefixtures("compiled")
 
 Array = np.ndarray[Any, Any]
 SEEDS = 2000
+
+
+def pick(logits: jax.Array, options: Options, position: jax.Array) -> Picks:
+    """What is chosen, with its log-probability."""
+    token = choose(logits, first_greatest(logits), options, position)
+    return judged(logits, token)
+
+
 PICK = jax.jit(pick)
 
 
@@ -27,6 +35,7 @@ def options(rows: int, **given: Any) -> Options:
         top_k=jnp.full(rows, given.get("top_k", 0), jnp.int32),
         top_p=jnp.full(rows, given.get("top_p", 1.0), jnp.float32),
         min_p=jnp.full(rows, given.get("min_p", 0.0), jnp.float32),
+        typical_p=jnp.full(rows, given.get("typical_p", 1.0), jnp.float32),
     )
 
 
@@ -38,7 +47,7 @@ def draws(logits: Array, **given: Any) -> Array:
 
 
 def reference(logits: Array, **given: Any) -> Array:
-    """The probabilities by the definition: temperature, top_k, top_p of the rest, min_p."""
+    """The probabilities by the definition: temperature, top_k, top_p, typical_p, min_p."""
     p = np.exp(logits / given.get("temperature", 1.0))
     p /= p.sum()
     order = np.argsort(-p, kind="stable")
@@ -48,7 +57,13 @@ def reference(logits: Array, **given: Any) -> Array:
     share = np.where(allowed, p, 0) / p[allowed].sum()
     before = np.cumsum(share[order]) - share[order]
     allowed[order[before >= given.get("top_p", 1.0)]] = False
-    allowed &= p >= given.get("min_p", 0.0) * p.max()
+    share = np.where(allowed, p, 0) / p[allowed].sum()
+    surprise = -np.log(np.where(share > 0, share, 1))
+    odd = np.where(allowed, np.abs(surprise - (share * surprise).sum()), np.inf)
+    order = np.argsort(odd, kind="stable")
+    before = np.cumsum(share[order]) - share[order]
+    allowed[order[before >= given.get("typical_p", 1.0)]] = False
+    allowed &= p >= given.get("min_p", 0.0) * p[allowed].max()
     left: Array = np.where(allowed, p, 0) / p[allowed].sum()
     return left
 
@@ -65,6 +80,9 @@ FILTERS: list[dict[str, Any]] = [
     {"min_p": 0.2},
     {"top_k": 5, "top_p": 0.7},
     {"top_k": 6, "top_p": 0.95, "min_p": 0.3, "temperature": 1.5},
+    {"typical_p": 0.2},
+    {"typical_p": 0.7, "temperature": 0.6},
+    {"top_k": 7, "top_p": 0.9, "typical_p": 0.5, "min_p": 0.5},
 ]
 LOGITS = np.array([0.1, 2.0, -1.0, 1.3, 0.7, 1.9, -0.4, 0.3, 1.1, -2.0])
 

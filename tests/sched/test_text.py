@@ -14,9 +14,13 @@ TOKENIZER = byte_level()
 
 
 def answer_text(
-    *stops: str, stop_ids: Mapping[int, str] | None = None, tokenizer: Tokenizer = TOKENIZER
+    *stops: str,
+    stop_ids: Mapping[int, str] | None = None,
+    tokenizer: Tokenizer = TOKENIZER,
+    unsearched: int = 0,
+    shown: bool = False,
 ) -> AnswerText:
-    return AnswerText(Detokenizer(tokenizer), stops, stop_ids)
+    return AnswerText(Detokenizer(tokenizer), stops, stop_ids, unsearched, shown)
 
 
 def released(answer: AnswerText, text: str) -> list[str]:
@@ -106,6 +110,48 @@ def test_o16_text_held_before_a_special_stop_is_released_with_it() -> None:
     answer = answer_text("STOP", stop_ids={260: "<|im_start|>"})
     assert [answer.push(byte) for byte in b"ST"] == [("", None)] * 2
     assert answer.push(260) == ("ST", "<|im_start|>")
+
+
+def test_a_stop_is_shown_where_it_is_asked_for_and_nothing_after_it() -> None:
+    assert released(answer_text("cd", shown=True), "abcde") == ["a", "b", "", "cd"]
+    tokenizer = byte_level()
+    assert answer_text("ell", shown=True).push(tokenizer.encode("hello")[0]) == ("hell", "ell")
+
+
+def test_o16_a_special_stop_is_shown_where_it_is_asked_for() -> None:
+    answer = answer_text("STOP", stop_ids={260: "<|im_start|>"}, shown=True)
+    assert answer.push(ord("S")) == ("", None)
+    assert answer.push(260) == ("S<|im_start|>", "<|im_start|>")
+
+
+def test_a_token_that_ends_an_answer_is_shown_where_it_is_asked_for() -> None:
+    for shown, text in ((False, "S"), (True, "SA")):
+        answer = answer_text("STOP", shown=shown)
+        answer.push(ord("S"))
+        assert answer.close(ord("A")) == text
+
+
+def test_an_end_token_that_completes_a_stop_shows_no_more_than_it() -> None:
+    answer = answer_text("hel", shown=True)
+    assert answer.close(byte_level().encode("hello")[0]) == "hel"
+
+
+def test_o31_no_stop_begins_or_ends_in_the_first_tokens() -> None:
+    text = "".join(released(answer_text("b", "cd", unsearched=3), "abcdeb!"))
+    assert text == "abcde"
+    special = answer_text("<|im_end|>", stop_ids={260: "<|im_end|>"}, unsearched=1)
+    assert special.push(260).stop is None
+    assert special.push(260).stop == "<|im_end|>"
+
+
+def test_special_tokens_have_their_text_where_it_is_asked_for() -> None:
+    tokenizer = byte_level()
+    start = tokenizer.special_id("<|im_start|>")
+    assert start is not None
+    for skip, text in ((True, "ab"), (False, "a<|im_start|>b")):
+        asked, _ = job("hi", skip_special=skip)
+        answer = Texts(tokenizer, frozenset()).of(asked)
+        assert "".join(answer.push(token).text for token in (97, start, 98)) == text
 
 
 def test_o13_a_half_character_at_the_end_is_flushed_after_the_held_text() -> None:
