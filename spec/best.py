@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from galley.spec.acceptance import survivals
+from galley.spec.draft import Draft, Guess
 from galley.spec.policy import NOTHING, DraftPolicy, Surroundings
-from galley.spec.round import DECODE, Batch, Draft, Guess, Opening, Round, RowView
+from galley.spec.round import DECODE, Batch, Opening, Round, RowView
 from galley.spec.shift import Shift
 
 if TYPE_CHECKING:

@@ -14,9 +14,10 @@ from galley.model.guess import LISTED, Guessed, coupled, independent
 from galley.model.reject import Odds
 from galley.spec.acceptance import survivals
 from galley.spec.device import fill
+from galley.spec.draft import Draft, Drawn, Guess
 from galley.spec.known import Known
 from galley.spec.policy import DraftPolicy, Surroundings
-from galley.spec.round import Batch, Draft, Drawn, Guess, Hidden, Ints, Opening, Round, RowView
+from galley.spec.round import Batch, Hidden, Ints, Opening, Round, RowView
 from galley.spec.verify import REJECT, Stream
 from galley.spec.window import Window
 

@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from galley.spec.acceptance import Acceptance
+from galley.spec.draft import Draft
 from galley.spec.plan import Plan
-from galley.spec.round import Batch, Draft, Round
+from galley.spec.round import Batch, Round
 from galley.spec.widths import Chances, Times, Widths
 from galley.spec.window import Window
 

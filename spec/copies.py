@@ -6,8 +6,9 @@ answer, the most recent one among equals, and the tokens that followed it there.
 
 from collections.abc import Mapping, Sequence
 
+from galley.spec.draft import Guess
 from galley.spec.policy import RowPolicy
-from galley.spec.round import Batch, Guess, Opening, Round, RowView
+from galley.spec.round import Batch, Opening, Round, RowView
 
 
 class Copies(RowPolicy):

@@ -14,11 +14,12 @@ from galley.model.mask import Mask
 from galley.model.reject import Odds
 from galley.model.weights import Weights
 from galley.spec import rows as seats
+from galley.spec.draft import Drawn
 from galley.spec.masks import Masks, Words
 from galley.spec.plan import Plan
 from galley.spec.policy import NOTHING, Needs
 from galley.spec.programs import Programs, key, positions
-from galley.spec.round import Drawn, Fault, Ints, Opening, Refused
+from galley.spec.round import Fault, Ints, Opening, Refused
 from galley.spec.tree import Tree
 from galley.spec.verify import MATCH, REJECT, Verifier
 from galley.spec.window import Fed, Guesses, Outcome, Stream, Window

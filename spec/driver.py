@@ -11,6 +11,7 @@ from galley.model.entries import Entry, Progress
 from galley.spec import finite
 from galley.spec.choice import Choice
 from galley.spec.device import DeviceState, Ran
+from galley.spec.draft import Draft, no_guesses
 from galley.spec.grammars import Grammars, Mask
 from galley.spec.laps import Laps
 from galley.spec.outcome import round_of
@@ -22,7 +23,6 @@ from galley.spec.round import (
     DECODE,
     PROMPTS,
     Batch,
-    Draft,
     Ints,
     Lane,
     Opening,
@@ -30,7 +30,6 @@ from galley.spec.round import (
     Round,
     RowView,
     Scored,
-    no_guesses,
 )
 from galley.spec.running import Running
 from galley.spec.scoring import Scorer

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from galley.spec.draft import Draft
 from galley.spec.grammar import Bits, Grammar, Place
-from galley.spec.round import NO_GUESSER, Batch, Draft, Ints, Opening, Round, RowView
+from galley.spec.round import NO_GUESSER, Batch, Ints, Opening, Round, RowView
 from galley.spec.tree import Tree
 
 FORCED = "grammar"  # the source of guesses that a grammar leaves no choice about

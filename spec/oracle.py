@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from galley.spec.answers_file import Answer, Answers
+from galley.spec.draft import Guess
 from galley.spec.policy import RowPolicy
-from galley.spec.round import Guess, Opening, RowView
+from galley.spec.round import Opening, RowView
 
 
 class Oracle(RowPolicy):

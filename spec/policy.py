@@ -4,7 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from galley.spec.round import Batch, Draft, Guess, Opening, Round, RowView, no_guesses
+from galley.spec.draft import Draft, Guess, no_guesses
+from galley.spec.round import Batch, Opening, Round, RowView
 from galley.spec.tree import Tree
 
 if TYPE_CHECKING:

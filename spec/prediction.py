@@ -7,7 +7,8 @@ written since, so an edit costs a round or two and not the rest of the text.
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
-from galley.spec.round import PREDICTION, Guess
+from galley.spec.draft import Guess
+from galley.spec.round import PREDICTION
 
 LONGEST = 15  # no match is followed further back
 RUN = 3  # tokens by which a place far from the last one is found

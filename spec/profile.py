@@ -7,8 +7,9 @@ from pathlib import Path
 
 import jax
 
+from galley.spec.draft import Draft
 from galley.spec.driver import ModelDriver
-from galley.spec.round import Batch, Draft, Opening, Round, RowView
+from galley.spec.round import Batch, Opening, Round, RowView
 from galley.spec.trace import Watcher
 
 HELD = 120.0  # seconds the rounds stand still at the most while a trace is written

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from galley.spec.round import Batch, Draft, Guess, RowView
+from galley.spec.draft import Draft, Guess
+from galley.spec.round import Batch, RowView
 from galley.spec.window import Window
 
 

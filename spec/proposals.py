@@ -5,19 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from galley.spec.acceptance import Acceptance, survivals
+from galley.spec.draft import Draft, Drawn, Guess, no_guesses
 from galley.spec.policy import DraftPolicy
 from galley.spec.prediction import FIRM, Prediction
-from galley.spec.round import (
-    NO_GUESSER,
-    PREDICTION,
-    Batch,
-    Draft,
-    Drawn,
-    Guess,
-    Opening,
-    RowView,
-    no_guesses,
-)
+from galley.spec.round import NO_GUESSER, PREDICTION, Batch, Opening, RowView
 
 
 def foretells(policy: DraftPolicy) -> bool:

@@ -7,8 +7,9 @@ after it when it was last verified, whatever came before. A tree of guesses is r
 from collections import OrderedDict
 from collections.abc import Mapping
 
+from galley.spec.draft import Draft, Guess
 from galley.spec.policy import DraftPolicy, Needs
-from galley.spec.round import Batch, Draft, Guess, Opening, Round, RowView
+from galley.spec.round import Batch, Opening, Round, RowView
 from galley.spec.tree import Tree
 
 TREE = Tree(parents=(0, 1, 2, 3, 0, 1, 0, 2, 5, 0, 1, 5, 6, 7, 3))  # wide near the root

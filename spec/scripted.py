@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping
 
 from galley.spec.answers_file import Answer, Answers, BadAnswers
+from galley.spec.draft import Guess
 from galley.spec.policy import RowPolicy
-from galley.spec.round import Guess, Opening, RowView
+from galley.spec.round import Opening, RowView
 
 
 class Scripted(RowPolicy):

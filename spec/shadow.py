@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from galley.spec.draft import Draft, no_guesses
 from galley.spec.policies import BadPolicy, Target, make
 from galley.spec.policy import DraftPolicy, Needs
-from galley.spec.round import Batch, Draft, Opening, Round, RowView, no_guesses
+from galley.spec.round import Batch, Opening, Round, RowView
 
 if TYPE_CHECKING:
     from galley.model.entries import Progress

@@ -4,7 +4,8 @@ import numpy as np
 
 from galley.spec import finite
 from galley.spec.device import Ran, fill
-from galley.spec.round import Batch, Draft, Hidden, Round
+from galley.spec.draft import Draft
+from galley.spec.round import Batch, Hidden, Round
 from galley.spec.window import Window
 
 

@@ -6,8 +6,9 @@ The idea of suffix decoding (Oliaro and others, 2024) over hash chains instead o
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from galley.spec.draft import Guess
 from galley.spec.policy import RowPolicy
-from galley.spec.round import Guess, Opening, RowView
+from galley.spec.round import Opening, RowView
 from galley.spec.suffix_memory import Memory
 from galley.spec.suffix_store import END, LONGEST, Store
 

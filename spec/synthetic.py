@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from galley.spec.answers_file import Answer
+from galley.spec.draft import Guess
 from galley.spec.oracle import Oracle
-from galley.spec.round import Guess, Opening, RowView
+from galley.spec.round import Opening, RowView
 
 
 class Synthetic(Oracle):

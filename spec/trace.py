@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from galley.spec.round import Batch, Draft, Opening, Round, RowView
+from galley.spec.draft import Draft
+from galley.spec.round import Batch, Opening, Round, RowView
 from galley.spec.trace_lines import (
     VERSION,
     Close,

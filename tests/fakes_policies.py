@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from galley.spec.draft import Guess
 from galley.spec.policy import RowPolicy
-from galley.spec.round import Batch, Guess, Opening, Round, RowView
+from galley.spec.round import Batch, Opening, Round, RowView
 
 Answers = Mapping[tuple[int, ...], Sequence[int]]  # by prompt; no two rows have the same
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from fakes_policies import opening
 from fakes_rounds import Row, done
 
+from galley.spec.draft import Draft, Guess
 from galley.spec.policy import DraftPolicy
-from galley.spec.round import DECODE, PROMPTS, Batch, Draft, Guess
+from galley.spec.round import DECODE, PROMPTS, Batch
 from galley.spec.trace import Trace
 
 SECONDS = {"propose": 0.0, "step": 0.02, "observe": 0.0}

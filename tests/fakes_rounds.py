@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from galley.spec.draft import Draft, Guess
 from galley.spec.policy import DraftPolicy, RowPolicy
-from galley.spec.round import DECODE, PROMPTS, Batch, Draft, Guess, Round, RowView
+from galley.spec.round import DECODE, PROMPTS, Batch, Round, RowView
 
 
 @dataclass(eq=False)

@@ -14,8 +14,9 @@ import numpy as np
 
 from galley.bench.lab.rounds import Rounds, Taking
 from galley.bench.lab.streams import Session, Stream
+from galley.spec.draft import Draft, Guess
 from galley.spec.policy import DraftPolicy, RowPolicy
-from galley.spec.round import DECODE, PROMPTS, Batch, Draft, Guess, Ints, Lane, Round, RowView
+from galley.spec.round import DECODE, PROMPTS, Batch, Ints, Lane, Round, RowView
 from galley.spec.shadow import agreeing
 
 Told = Callable[[int], None]  # how many tokens were replayed

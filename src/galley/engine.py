@@ -1,13 +1,12 @@
 """The engine in one process: the place where all parts are put together."""
 
-import queue
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
 
+from galley.controls import Controls, EngineBusy
 from galley.model import checkpoint, hub, weights
 from galley.model.checkpoint import Checkpoint
 from galley.model.entries import Entries, keep_compiled
@@ -16,10 +15,10 @@ from galley.model.tokens import Tokenizer
 from galley.sched import admission
 from galley.sched.admission import Limits
 from galley.sched.classes import Classes
-from galley.sched.job import EngineDown, Event, JobRefused, Sampling, ScoreJob, Scores
+from galley.sched.job import JobRefused, Sampling, Scores
 from galley.sched.loop import Loop
 from galley.sched.scheduler import Scheduler
-from galley.spec import fingerprint, plan, policies, selfcheck, swap
+from galley.spec import fingerprint, plan, selfcheck
 from galley.spec.compiler import Compiler
 from galley.spec.device import DeviceState
 from galley.spec.drilled import driver_for
@@ -29,12 +28,11 @@ from galley.spec.lexicon import words_of
 from galley.spec.plan import Device, Plan
 from galley.spec.policies import Target
 from galley.spec.policy import DraftPolicy
-from galley.spec.profile import profile
 from galley.spec.selfcheck import Promise
 from galley.spec.shadow import aside, guessers
 from galley.spec.trace import Trace
 from galley.spec.verify import VERIFIERS
-from galley.stream import EngineFailed, Stream
+from galley.stream import EngineFailed, Stream, scores_of
 
 Progress = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
 
@@ -66,8 +64,6 @@ class Engine:
         self.details = fingerprint.details(source, plan, driver, promise)
         self.fingerprint = fingerprint.digest(self.details)
         self._driver = driver
-        self._target = Target(source, plan.dtype, driver.state.verifier.name)
-        self._lease = threading.Lock()
         eos = source.config.eos
         self.grammars = Compiler(lambda: words_of(tokenizer, source.config.vocab_size, eos))
         self._trace = trace
@@ -76,6 +72,8 @@ class Engine:
             driver.watcher = trace
         loop = Loop(driver, tokenizer, frozenset(source.config.eos), classes, limits)
         self.scheduler = Scheduler(loop, source.config.vocab_size)
+        target = Target(source, plan.dtype, driver.state.verifier.name)
+        self._controls = Controls(driver, self.scheduler, target)
         self.scheduler.start()
 
     @classmethod
@@ -187,17 +185,7 @@ class Engine:
         prompts that cannot be scored, and EngineFailed.
         """
         ids = [self.tokenizer.encode(p) if isinstance(p, str) else list(p) for p in prompts]
-        events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-        job = ScoreJob.of(ids, top, events.put, namespace=namespace)
-        self.scheduler.submit(job)
-        try:
-            event = events.get()
-        except BaseException:  # whoever interrupts the wait wants no scores any more
-            self.scheduler.cancel(job)
-            raise
-        if event.finish == "error":
-            raise EngineFailed(event.error or "the engine failed")
-        return list(event.scores)
+        return scores_of(self.scheduler, ids, top, namespace)
 
     def pause(self) -> AbstractContextManager[None]:
         """Holds the loop between two rounds; running answers go on afterwards."""
@@ -215,15 +203,9 @@ class Engine:
         With the verifier "reject" running answers keep their law. Raises BadPolicy, CannotSwap or
         PlanError, EngineBusy while a swap or a profile is under way, and EngineDown.
         """
-        with self._alone():
-            new = policies.make(policy, self._target) if isinstance(policy, str) else policy
-            swap.check(self._driver, new)
-            made = self._driver.make_ready(new)
-            with self.pause():
-                self._check_alive()
-                self._driver.swap(new, made)
-            self.details = {**self.details, "policy": new.describe()}
-            self.fingerprint = fingerprint.digest(self.details)
+        new = self._controls.swap(policy)
+        self.details = {**self.details, "policy": new.describe()}
+        self.fingerprint = fingerprint.digest(self.details)
 
     def profile(self, folder: Path, rounds: int, patience: float = 60.0) -> int:
         """Writes a jax.profiler trace of the next rounds below `folder`; returns how many.
@@ -231,23 +213,7 @@ class Engine:
         It ends after `patience` seconds with fewer. Raises ProfileFailed, EngineBusy while a swap
         or another profile is under way, and EngineDown.
         """
-        with self._alone():
-            self._check_alive()
-            return profile(self._driver, self.pause, folder, rounds, patience)
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        if not self._lease.acquire(blocking=False):
-            raise EngineBusy("a swap of the draft policy or a profile is under way; try later")
-        try:
-            yield
-        finally:
-            self._lease.release()
-
-    def _check_alive(self) -> None:
-        health = self.scheduler.health()
-        if health.status == "dead":
-            raise EngineDown(f"the engine is dead: {health.reason}")
+        return self._controls.profile(folder, rounds, patience)
 
     def metrics(self) -> dict[str, float]:
         """Counters and gauges by metric name."""
@@ -277,10 +243,6 @@ class Engine:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-class EngineBusy(RuntimeError):
-    """Somebody else has the engine to itself; the message says what for."""
 
 
 __all__ = ["Engine", "EngineBusy", "EngineFailed", "JobRefused", "Sampling", "Stream"]

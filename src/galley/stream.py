@@ -1,10 +1,10 @@
-"""One answer, as the caller of the engine gets it."""
+"""One answer, or the scores of prompts, as the caller of the engine gets them."""
 
 import queue
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from galley.sched.job import Event, Job, Sampling
+from galley.sched.job import Event, Job, Sampling, ScoreJob, Scores
 from galley.sched.scheduler import Scheduler
 
 
@@ -52,3 +52,20 @@ class Stream:
         """Gives the seat back before the next round; does nothing once the answer has ended."""
         if self.last is None or self.last.finish is None:
             self._scheduler.cancel(self.job)
+
+
+def scores_of(
+    scheduler: Scheduler, prompts: Sequence[Sequence[int]], top: int, namespace: str
+) -> list[Scores]:
+    """Waits for the scores of some prompts. Raises EngineFailed and what `submit` raises."""
+    events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    job = ScoreJob.of(prompts, top, events.put, namespace=namespace)
+    scheduler.submit(job)
+    try:
+        event = events.get()
+    except BaseException:  # whoever interrupts the wait wants no scores any more
+        scheduler.cancel(job)
+        raise
+    if event.finish == "error":
+        raise EngineFailed(event.error or "the engine failed")
+    return list(event.scores)

@@ -8,12 +8,22 @@ import fakes_engine
 import httpx
 import openai
 import pytest
+from fakes_checkpoint import write_hf_folder
 from fakes_engine import FakeScheduler, serving
+from fakes_process import Galley
 
 from galley.api import validate
 from galley.api.errors import ApiError
 from galley.api.order import Order
 from galley.api.service import Service
+
+
+@pytest.fixture(scope="session")
+def galley(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Galley:
+    """The command with a tiny model; what is compiled is kept from one run to the next."""
+    folder = tmp_path_factory.mktemp("galley")
+    model = write_hf_folder(folder / "tiny", max_position_embeddings=128, num_hidden_layers=1)
+    return Galley(model, request.config.cache.mkdir("galley"))
 
 
 @pytest.fixture

@@ -10,19 +10,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
-import pytest
-from fakes_checkpoint import write_hf_folder
 from fakes_process import Galley, Served
 
 PATIENCE = 30.0
 ASK: dict[str, Any] = {"prompt": "hello", "max_tokens": 60, "ignore_eos": True, "temperature": 0}
-
-
-@pytest.fixture(scope="module")
-def galley(tmp_path_factory: pytest.TempPathFactory) -> Galley:
-    folder = tmp_path_factory.mktemp("drills")
-    model = write_hf_folder(folder / "tiny", max_position_embeddings=128, num_hidden_layers=1)
-    return Galley(model, folder / "cache")
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
-from fakes_checkpoint import write_hf_folder
+from fakes_process import Galley
 
 from galley.api import cli
 
@@ -72,11 +72,9 @@ class Place:
                 reader.join()
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    folder = tmp_path_factory.mktemp("watching")
-    model = write_hf_folder(folder / "tiny", max_position_embeddings=128, num_hidden_layers=1)
-    return Place(model, folder / "cache")
+@pytest.fixture
+def place(galley: Galley) -> Place:
+    return Place(galley.model, galley.cache)
 
 
 def test_a_record_can_be_replayed_and_the_log_and_the_profile_tell_the_same(

@@ -14,8 +14,8 @@ from galley.bench.lab.replay import Foretelling, replay
 from galley.bench.lab.rounds import Rounds, recorded
 from galley.bench.lab.streams import Session, Stream, in_turn
 from galley.spec.copies import Copies
+from galley.spec.draft import Draft, Guess
 from galley.spec.policy import DraftPolicy, Silent
-from galley.spec.round import Draft, Guess
 
 CHARACTERS = st.lists(st.integers(1, 3), min_size=1, max_size=40)
 

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from galley.engine import Engine, JobRefused, Sampling
+from galley.spec.draft import Draft, Guess
 from galley.spec.plan import Device
 from galley.spec.policy import RowPolicy
-from galley.spec.round import Batch, Draft, Guess, Opening, RowView
+from galley.spec.round import Batch, Opening, RowView
 from galley.spec.tree import Tree
 
 PROMPTS = [tuple([5, 6, 7, 8] * 5), tuple(range(40, 80)), tuple([9, 9, 10] * 3)]

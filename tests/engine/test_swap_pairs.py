@@ -19,6 +19,7 @@ from galley.model.entries import Entries
 from galley.sched.loop import Loop
 from galley.spec import plan, policies
 from galley.spec.device import DeviceState
+from galley.spec.draft import Guess
 from galley.spec.draft_model import DraftModel
 from galley.spec.driver import ModelDriver
 from galley.spec.eagle import EagleHead
@@ -26,7 +27,7 @@ from galley.spec.medusa import MedusaHeads
 from galley.spec.plan import Device
 from galley.spec.policy import DraftPolicy, Needs, RowPolicy, Silent
 from galley.spec.recycle import LIKELY, TREE
-from galley.spec.round import Guess, Opening, RowView
+from galley.spec.round import Opening, RowView
 from galley.spec.verify import MATCH
 
 pytestmark = pytest.mark.usefixtures("compiled")

@@ -15,9 +15,10 @@ from galley.model.config import ModelConfig
 from galley.model.entries import Progress
 from galley.sched.job import Event, Sampling, Usage
 from galley.spec import plan
+from galley.spec.draft import Draft
 from galley.spec.plan import Device, PlanError
 from galley.spec.policy import DraftPolicy, Silent, Surroundings
-from galley.spec.round import Batch, Draft, Opening, Round, RowView
+from galley.spec.round import Batch, Opening, Round, RowView
 
 Question = tuple[Sequence[int], Sampling]
 PATIENCE = 120.0  # seconds after which something that must happen never will

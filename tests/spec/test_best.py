@@ -10,9 +10,10 @@ import pytest
 
 from galley.spec.acceptance import Acceptance
 from galley.spec.best import Best
+from galley.spec.draft import Guess
 from galley.spec.policy import DraftPolicy, Needs, RowPolicy, Surroundings
 from galley.spec.recycle import Recycle
-from galley.spec.round import DECODE, Batch, Guess, Round, RowView
+from galley.spec.round import DECODE, Batch, Round, RowView
 from galley.spec.shift import Shift
 from galley.spec.widths import Times
 from galley.spec.window import Window

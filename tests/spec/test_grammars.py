@@ -12,10 +12,11 @@ from llguidance import LLTokenizer
 
 from galley.model.grammar_text import GrammarText, choice, lark, regex
 from galley.spec import grammars as module
+from galley.spec.draft import Draft, Guess
 from galley.spec.grammar import Grammar, Place
 from galley.spec.grammars import FORCED, Grammars
 from galley.spec.lexicon import lexicon, words_of
-from galley.spec.round import DECODE, PROMPTS, Batch, Draft, Guess, Opening, Round
+from galley.spec.round import DECODE, PROMPTS, Batch, Opening, Round
 from galley.spec.tree import Tree
 
 MOST = 7

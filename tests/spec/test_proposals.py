@@ -10,10 +10,11 @@ from fakes_rounds import Row, Says
 
 from galley.spec.acceptance import Acceptance
 from galley.spec.best import Best
+from galley.spec.draft import Draft, Drawn, Guess
 from galley.spec.policy import DraftPolicy, Silent, Surroundings
 from galley.spec.proposals import Proposals, guessers_of
 from galley.spec.recycle import Recycle
-from galley.spec.round import DECODE, Batch, Draft, Drawn, Guess, RowView
+from galley.spec.round import DECODE, Batch, RowView
 
 TEXT = list(range(60, 80))
 

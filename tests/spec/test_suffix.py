@@ -8,7 +8,8 @@ from fakes_policies import opening
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from galley.spec.round import DECODE, Batch, Guess
+from galley.spec.draft import Guess
+from galley.spec.round import DECODE, Batch
 from galley.spec.suffix import BASE, DOUBT, LEAST, OWN, VOTERS, Suffix, follow
 from galley.spec.suffix_memory import Memory
 from galley.spec.suffix_store import LENGTHS, LONGEST, Store

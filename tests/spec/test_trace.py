@@ -11,7 +11,8 @@ import pytest
 from fakes_policies import opening
 from fakes_rounds import Row, done
 
-from galley.spec.round import DECODE, PROMPTS, Batch, Draft, Guess
+from galley.spec.draft import Draft, Guess
+from galley.spec.round import DECODE, PROMPTS, Batch
 from galley.spec.trace import Trace
 from galley.spec.trace_lines import Close, Open, Start, Step, TraceError, is_trace, read
 
