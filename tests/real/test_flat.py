@@ -26,6 +26,13 @@ OPTIONS: tuple[dict[str, Any], ...] = (
     {"temperature": 2, "top_k": 5000, "top_p": 0.99, "min_p": 0.001, "seed": 2**63 - 1},
     {"stop": "e"},
     {"stop": ["\n\n", "<|im_end|>", " the"], "ignore_eos": True},
+    {"frequency_penalty": 1, "presence_penalty": -0.5, "repetition_penalty": 1.2},
+    {"logit_bias": {"100": 5, "200": -100}, "min_tokens": 1, "bad_words": ["the sea"]},
+    {"typical_p": 0.9, "temperature": 1.3, "stop_token_ids": [28, 30]},
+    {"structured_outputs": {"choice": ["yes", "no"]}},
+    {"response_format": {"type": "json_object"}, "temperature": 1},
+    {"speculation": {"max_width": 1}, "include_speculation": True},
+    {"speculation": {"policy": "none"}},
 )
 STREAMS: tuple[dict[str, Any], ...] = (
     {},
@@ -40,7 +47,9 @@ BAD: tuple[dict[str, Any], ...] = (
     {"prompt": "hi", "max_tokens": 0},
     {"prompt": "hi", "max_tokens": 10**9},
     {"prompt": "hi", "temperature": -1},
-    {"prompt": "hi", "min_tokens": 30},
+    {"prompt": "hi", "min_tokens": 30, "max_tokens": 20},
+    {"prompt": "hi", "frequency_penalty": 2.5},
+    {"prompt": "hi", "structured_outputs": {"regex": "("}},
     {"prompt": "hi", "no_such_field": 1},
 )
 TEXTS = ("Hello", "The sea is", "naïve façade 🚢", "a b a b a b a b a b", "\n")
