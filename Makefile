@@ -4,6 +4,7 @@ PYTHON := $(shell for each in python3.13 python3.12 python3.11 python3; do \
 	$$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo $$each && break; done)
 BIN := .venv/bin
+EXTRAS := dev
 
 .PHONY: serve test test-demo test-rest check format
 
@@ -41,7 +42,7 @@ format: .venv/installed-dev
 	@touch $@
 
 .venv/installed-dev: pyproject.toml | .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[$(EXTRAS)]'
 	@touch $@ .venv/installed
 
 .venv:
