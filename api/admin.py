@@ -8,12 +8,12 @@ from litestar import get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 
+from galley.api.access.tenants import admin_only
 from galley.api.body import convert, parse
 from galley.api.errors import AnyRequest, ApiError
 from galley.api.replies import ErrorBody, PolicyBody, ProfileBody
 from galley.api.schemas import PolicyRequest, ProfileRequest
 from galley.api.service import Controls, Service
-from galley.api.tenants import admin_only
 
 T = TypeVar("T", bound=msgspec.Struct)
 

@@ -12,9 +12,9 @@ from galley.api.admin import admin_routes
 from galley.api.chat import chat_route
 from galley.api.completions import completion_route
 from galley.api.mailbox import Post
-from galley.api.messages import messages_routes
+from galley.api.messages.route import messages_routes
 from galley.api.ops import ops_routes
-from galley.api.responses import responses_route
+from galley.api.responses.route import responses_route
 from galley.api.service import Service
 from galley.api.tokens_routes import token_routes
 from galley.api.visits import Visits, Witness, Witnessed

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from galley.api.access.tenants import Caller
 from galley.api.chat_form import ChatForm
 from galley.api.chat_pieces import ReadForm, ReadFrames
 from galley.api.interleaved import Choice, Interleaved
@@ -15,7 +16,6 @@ from galley.api.reported import Reported
 from galley.api.scoring import Reply, Several
 from galley.api.service import Service
 from galley.api.stream import Frames, beginning
-from galley.api.tenants import Caller
 
 
 def several_chats(service: Service, outbox: Post, order: Order, caller: Caller) -> Reply:

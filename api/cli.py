@@ -148,8 +148,8 @@ def build_parser(chosen: str) -> argparse.ArgumentParser:
 
 def user_errors() -> tuple[type[Exception], ...]:
     """What has a sentence for the user; imported only once something went wrong."""
+    from galley.api.access.key_file import BadKeys
     from galley.api.commands.errors import CannotRun
-    from galley.api.key_file import BadKeys
     from galley.api.record_lines import BadRecord
     from galley.model.chat_template import TemplateRefused
     from galley.model.checkpoint import BadCheckpoint

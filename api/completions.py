@@ -8,6 +8,7 @@ from litestar.handlers import HTTPRouteHandler
 from msgspec import UNSET, structs
 
 from galley.api import validate
+from galley.api.access.tenants import Caller
 from galley.api.errors import AnyRequest
 from galley.api.held import compiled
 from galley.api.interleaved import Choice, Interleaved
@@ -27,7 +28,6 @@ from galley.api.reported import Reported
 from galley.api.scoring import Reply, Several
 from galley.api.service import Service
 from galley.api.stream import Answer, Events, Frames, beginning, ids_of
-from galley.api.tenants import Caller
 from galley.sched.job import Event
 
 

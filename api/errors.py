@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
 
-from galley.api.messages_replies import MessagesError, MessagesErrorDetail
+from galley.api.messages.replies import MessagesError, MessagesErrorDetail
 from galley.api.replies import ErrorBody, ErrorDetail
 from galley.api.visits import CURRENT
 from galley.sched.job import EngineDown, Event, JobRefused, QueueFull

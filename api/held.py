@@ -4,14 +4,14 @@ import asyncio
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
+from galley.api.access.tenants import Caller
 from galley.api.errors import ApiError, bad_field
 from galley.api.order import Order
 from galley.api.reading import HERMES, LLAMA, Format, Reading
 from galley.api.schemas import ChatRequest
 from galley.api.service import Service
 from galley.api.structured import Held, held
-from galley.api.tenants import Caller
-from galley.api.tool_grammar import (
+from galley.api.tools.grammar import (
     CallRules,
     HermesRules,
     LlamaRules,
@@ -22,8 +22,8 @@ from galley.api.tool_grammar import (
     forced,
     offered,
 )
-from galley.api.tools import ChosenTool, Tool
-from galley.api.tools import offered as offered_tools
+from galley.api.tools.tool import ChosenTool, Tool
+from galley.api.tools.tool import offered as offered_tools
 from galley.model.grammar_text import BadGrammar, GrammarsBusy
 
 Ordered = TypeVar("Ordered", bound=Order)

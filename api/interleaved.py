@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 from litestar.types import Send
 
+from galley.api.access.tenants import Caller
 from galley.api.errors import ApiError
 from galley.api.jobs import Jobs
 from galley.api.mailbox import Post
@@ -14,7 +15,6 @@ from galley.api.order import Order
 from galley.api.replies import UsageBody
 from galley.api.service import Service
 from galley.api.stream import DONE, STREAM_HEADERS, Writer, frame
-from galley.api.tenants import Caller
 from galley.sched.job import Event
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from litestar.types import Receive, Scope, Send
 
+from galley.api.access.tenants import Caller
 from galley.api.choices import best, sampling_of
 from galley.api.errors import failure_of, refused
 from galley.api.mailbox import Mailbox, Post
@@ -15,7 +16,6 @@ from galley.api.order import Order, Prompt
 from galley.api.replies import UsageBody
 from galley.api.service import Service
 from galley.api.stream import client_left
-from galley.api.tenants import Caller
 from galley.api.usage import usage_of_all
 from galley.sched.job import Event, Job, JobRefused, QueueFull, ScoreJob, Scores
 

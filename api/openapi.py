@@ -10,13 +10,13 @@ from litestar.openapi.datastructures import ResponseSpec
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.openapi.spec import Components, Reference, SecurityScheme
 
-from galley.api.messages_replies import MessageEvent
-from galley.api.messages_schemas import CountRequest, MessagesRequest
+from galley.api.access.tenants import OPEN
+from galley.api.messages.replies import MessageEvent
+from galley.api.messages.schemas import CountRequest, MessagesRequest
 from galley.api.replies import ChatChunk, Completion, ErrorBody
-from galley.api.responses_replies import ResponseEvent
-from galley.api.responses_schemas import ResponsesRequest
+from galley.api.responses.replies import ResponseEvent
+from galley.api.responses.schemas import ResponsesRequest
 from galley.api.schemas import ChatRequest, CompletionRequest, PolicyRequest, ProfileRequest
-from galley.api.tenants import OPEN
 from galley.api.token_bodies import DetokenizeRequest, TokenizeChat, TokenizeText
 
 REFERENCE = "#/components/schemas/{name}"

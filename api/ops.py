@@ -8,6 +8,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
+from galley.api.access.tenants import OPEN
 from galley.api.errors import AnyRequest
 from galley.api.metrics import exposition
 from galley.api.openapi import FAILURES
@@ -19,7 +20,6 @@ from galley.api.replies import (
     ModelList,
 )
 from galley.api.service import Service
-from galley.api.tenants import OPEN
 from galley.api.validate import unknown_model
 
 KEY_ASKED = {401: ResponseSpec(ErrorBody, description=FAILURES[401], generate_examples=False)}

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from galley.api.pieces import Piece, Said, joined
 from galley.api.thinking import CLOSE, OPEN, Thinking
-from galley.api.tool_formats import CallReader, Hermes, Ledger, Llama, Mistral
+from galley.api.tools.formats import CallReader, Hermes, Ledger, Llama, Mistral
 
 
 @dataclass(frozen=True)

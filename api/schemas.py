@@ -10,7 +10,7 @@ from galley.api.guessing import PredictedText, Speculation
 from galley.api.sampling_fields import SamplingFields
 from galley.api.sampling_fields import Stop as Stop
 from galley.api.structured_schemas import Choices, ResponseFormat, StructuredOutputs
-from galley.api.tools import MOST_TOOLS, Tool, ToolChoice
+from galley.api.tools.tool import MOST_TOOLS, Tool, ToolChoice
 from galley.api.turns import Message
 
 MOST_PROMPTS = 256  # of one request

@@ -5,13 +5,13 @@ from typing import Protocol
 import msgspec
 from litestar.types import Receive, Scope, Send
 
+from galley.api.access.tenants import Caller
 from galley.api.jobs import Done, Jobs
 from galley.api.mailbox import Post
 from galley.api.order import Order
 from galley.api.replies import UsageBody
 from galley.api.service import Service
 from galley.api.stream import send_whole
-from galley.api.tenants import Caller
 from galley.sched.job import Event
 
 

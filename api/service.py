@@ -9,7 +9,7 @@ from galley.model.grammar_text import GrammarText
 from galley.sched.job import Job
 
 if TYPE_CHECKING:
-    from galley.api.tenants import Tenants  # litestar takes a second to import
+    from galley.api.access.tenants import Tenants  # litestar takes a second to import
 
 
 class Health(Protocol):

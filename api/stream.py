@@ -10,12 +10,12 @@ import msgspec
 from litestar.types import Receive, Scope, Send
 from msgspec import UNSET, UnsetType
 
+from galley.api.access.tenants import Caller
 from galley.api.errors import failure_of, refused
 from galley.api.mailbox import Mailbox, Post
 from galley.api.order import Order
 from galley.api.replies import UsageBody
 from galley.api.service import Service
-from galley.api.tenants import Caller
 from galley.api.usage import usage_of
 from galley.sched.job import Event, Job, JobRefused
 

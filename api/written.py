@@ -8,8 +8,8 @@ from galley.api.reading import HERMES, LLAMA, MISTRAL, Format, Reading
 from galley.api.schemas import ChatRequest
 from galley.api.service import Service, Template
 from galley.api.thinking import CLOSE, OPEN
-from galley.api.tool_prompt import in_text, with_tools
-from galley.api.tools import Tool, described, offered
+from galley.api.tools.prompt import in_text, with_tools
+from galley.api.tools.tool import Tool, described, offered
 from galley.api.turns import AssistantMessage, Turn, text_of, turns
 from galley.model.chat_template import TemplateRefused
 from galley.model.tokens import BadText

@@ -11,9 +11,9 @@ from typing import Any, Literal
 import fakes_tokens
 import uvicorn
 
+from galley.api.access.tenants import Anyone, Tenants
 from galley.api.app import build
 from galley.api.service import Service
-from galley.api.tenants import Anyone, Tenants
 from galley.api.visits import Witness
 from galley.sched.classes import Classes
 from galley.sched.job import Event, Job, Usage

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from galley.api import keys
-from galley.api.key_file import KeyEntry, KeyFile, TenantEntry
-from galley.api.tenants import Keyed, Tenants
+from galley.api.access import keys
+from galley.api.access.key_file import KeyEntry, KeyFile, TenantEntry
+from galley.api.access.tenants import Keyed, Tenants
 from galley.sched.classes import Classes, PriorityClass
 
 ANN, BOB, ADMIN = "galley-of-ann", "galley-of-bob", "galley-of-an-admin"

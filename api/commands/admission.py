@@ -9,14 +9,14 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from galley.api import key_file
+from galley.api.access import key_file
+from galley.api.access.key_file import BadKeys
 from galley.api.commands.errors import CannotRun
-from galley.api.key_file import BadKeys
 from galley.sched.admission import Limits
 from galley.sched.classes import Classes
 
 if TYPE_CHECKING:
-    from galley.api.tenants import Keyed, Tenants
+    from galley.api.access.tenants import Keyed, Tenants
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +100,11 @@ def entrance(args: argparse.Namespace, local: bool) -> tuple["Tenants", Classes]
 
     Raises BadKeys, and CannotRun for a server that would let anyone in unasked.
     """
-    from galley.api.tenants import Anyone, Keyed, Tenants  # litestar takes a second to import
+    from galley.api.access.tenants import (  # litestar takes a second to import
+        Anyone,
+        Keyed,
+        Tenants,
+    )
 
     if args.keys is None:
         if not local and not args.allow_anonymous:
@@ -138,7 +142,7 @@ def follow(keys: Path, tenants: "Tenants", classes: Classes) -> None:
 
 def _reread(keys: Path, classes: Classes) -> "Keyed":
     """Classes live in the engine, which goes on as it is."""
-    from galley.api.tenants import Keyed
+    from galley.api.access.tenants import Keyed
 
     file = key_file.read(keys)
     new = file.priority_classes()

@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from galley.api import key_edit, key_file, keys
+from galley.api.access import key_edit, key_file, keys
+from galley.api.access.key_file import KeyEntry, KeyFile, TenantEntry
 from galley.api.commands.admission import whole
 from galley.api.commands.errors import CannotRun
 from galley.api.commands.progress import screen
-from galley.api.key_file import KeyEntry, KeyFile, TenantEntry
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

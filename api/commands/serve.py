@@ -27,7 +27,7 @@ from galley.sched.job import Job
 from galley.spec.drills import BadDrill, Drill
 
 if TYPE_CHECKING:
-    from galley.api.tenants import Tenants
+    from galley.api.access.tenants import Tenants
     from galley.engine import Engine
 
 QUESTION = (

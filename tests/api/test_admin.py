@@ -10,8 +10,8 @@ import httpx
 import pytest
 from fakes_engine import FakeScheduler, serving
 
+from galley.api.access.tenants import Anyone, Tenants
 from galley.api.errors import ApiError, bad_field
-from galley.api.tenants import Anyone, Tenants
 from galley.sched.classes import Classes
 from galley.sched.job import EngineDown
 

@@ -14,7 +14,7 @@ import pytest
 from fakes_engine import FakeScheduler, endless, piece, serving
 from fakes_keys import ADMIN, ANN, BOB, bearer, tenants
 
-from galley.api.tenants import Tenants
+from galley.api.access.tenants import Tenants
 from galley.sched.job import EngineDown, Event, Job, QueueFull, Usage
 
 CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]}

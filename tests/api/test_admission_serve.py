@@ -11,13 +11,13 @@ from fakes_checkpoint import write_hf_folder
 from fakes_keys import ANN, BOB, bearer, entry
 from litestar.datastructures import Headers
 
-from galley.api import key_edit
+from galley.api.access import key_edit
+from galley.api.access.key_file import BadKeys
+from galley.api.access.tenants import Caller, Tenants
 from galley.api.cli import main
 from galley.api.commands.admission import add_admission, entrance, follow, job_limits
 from galley.api.commands.errors import CannotRun
 from galley.api.errors import ApiError
-from galley.api.key_file import BadKeys
-from galley.api.tenants import Caller, Tenants
 
 
 @pytest.fixture

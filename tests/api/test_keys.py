@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from galley.api import key_edit, key_file, keys
-from galley.api.key_file import BadKeys, KeyEntry, TenantEntry
+from galley.api.access import key_edit, key_file, keys
+from galley.api.access.key_file import BadKeys, KeyEntry, TenantEntry
 
 ODD = 'a "tenant" \\ with\nlines, \x01 and \x7f, é and 😀'
 ANN = KeyEntry("a" * 64, "ann", ("usual",), admin=True)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from galley.api import key_file, keys
+from galley.api.access import key_file, keys
 from galley.api.cli import main
 
 

@@ -14,8 +14,8 @@ from fakes_engine import FakeScheduler, failing, piece, serving, words
 from fakes_server import Draining, hosted
 from fakes_templates import DEEPSEEK, QWEN, WEATHER, speaking
 
-from galley.api import messages_schemas
 from galley.api.listener import claim, url_of
+from galley.api.messages import schemas as messages_schemas
 from galley.api.server import Server
 from galley.sched.job import EngineDown, Job, QueueFull, Usage
 

@@ -13,8 +13,10 @@ from fakes_tokens import strict
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from galley.api import messages_input, responses_input, tokens_routes, validate
+from galley.api import tokens_routes, validate
 from galley.api.errors import ApiError
+from galley.api.messages import input as messages_input
+from galley.api.responses import input as responses_input
 from galley.api.service import Service
 
 FUNCTION = WEATHER["function"]

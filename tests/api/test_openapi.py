@@ -10,17 +10,12 @@ import msgspec
 import pytest
 from fakes_engine import FakeScheduler, serving
 
-from galley.api import (
-    messages_replies,
-    messages_schemas,
-    replies,
-    responses_replies,
-    responses_schemas,
-    schemas,
-    token_bodies,
-    tools,
-    turns,
-)
+from galley.api import replies, schemas, token_bodies, turns
+from galley.api.messages import replies as messages_replies
+from galley.api.messages import schemas as messages_schemas
+from galley.api.responses import replies as responses_replies
+from galley.api.responses import schemas as responses_schemas
+from galley.api.tools import tool as tools
 
 PATHS = [
     "/v1/chat/completions",

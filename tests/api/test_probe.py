@@ -7,8 +7,8 @@ import pytest
 from fakes_engine import FakeScheduler, piece, serving
 from fakes_keys import ANN, BOB, tenants
 
+from galley.api.access.tenants import Caller, Tenants
 from galley.api.cli import main
-from galley.api.tenants import Caller, Tenants
 from galley.bench.asker import Asker, Seen
 from galley.bench.client import Address
 from galley.bench.isolation import Told, judged, smaller, steps

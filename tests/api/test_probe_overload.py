@@ -16,6 +16,7 @@ import pytest
 from fakes_engine import FakeScheduler
 
 from galley.api import stream
+from galley.api.access.tenants import Anyone, Tenants
 from galley.api.app import build
 from galley.api.cli import main
 from galley.api.commands.serve import service_of
@@ -23,7 +24,6 @@ from galley.api.listener import claim, url_of
 from galley.api.mailbox import Post
 from galley.api.replies import UsageBody
 from galley.api.server import Server
-from galley.api.tenants import Anyone, Tenants
 from galley.api.visits import Visit as ApiVisit
 from galley.api.visits import Witness
 from galley.bench.client import Address, written

@@ -12,7 +12,7 @@ from fakes_engine import FakeScheduler, failing, piece, serving, words
 from fakes_templates import QWEN, WEATHER, speaking
 from openai.types.responses import response_create_params
 
-from galley.api import responses_schemas
+from galley.api.responses import schemas as responses_schemas
 from galley.sched.job import EngineDown, Usage
 
 TOOL = {"type": "function", **WEATHER["function"]}

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from litestar.datastructures import Headers
 
+from galley.api.access.opened import Opened
+from galley.api.access.tenants import Anyone, Caller, Keyed, Tenants
 from galley.api.errors import ApiError
-from galley.api.opened import Opened
-from galley.api.tenants import Anyone, Caller, Keyed, Tenants
 from galley.sched.job import QueueFull
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -143,7 +143,7 @@ def test_when_a_request_may_end_is_guessed_from_those_that_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = 100.0
-    monkeypatch.setattr("galley.api.opened.time.monotonic", lambda: now)
+    monkeypatch.setattr("galley.api.access.opened.time.monotonic", lambda: now)
     opened = Opened()
     for _ in range(50):
         with opened.one():

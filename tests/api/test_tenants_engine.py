@@ -10,8 +10,8 @@ import pytest
 from fakes_engine import serving
 from fakes_keys import ANN, BOB, CLASSES, bearer, tenants
 
+from galley.api.access.tenants import Caller
 from galley.api.cli import main
-from galley.api.tenants import Caller
 from galley.engine import Engine
 from galley.sched.admission import Limits
 from galley.spec.plan import Device

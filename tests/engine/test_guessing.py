@@ -10,8 +10,8 @@ import openai
 import pytest
 from fakes_engine import serving
 
+from galley.api.access.tenants import Anyone, Tenants
 from galley.api.commands.serve import service_of
-from galley.api.tenants import Anyone, Tenants
 from galley.engine import Engine, JobRefused, Sampling, Stream
 from galley.sched.classes import Classes
 from galley.sched.drafted import Drafts

@@ -10,9 +10,9 @@ import pytest
 from fakes_engine import serving
 from fakes_policies import Oracle
 
+from galley.api.access.tenants import Anyone, Tenants
 from galley.api.commands.serve import service_of
 from galley.api.service import Service
-from galley.api.tenants import Anyone, Tenants
 from galley.engine import Engine, Sampling, Stream
 from galley.sched.classes import Classes
 from galley.sched.job import Event, Scores

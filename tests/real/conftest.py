@@ -9,8 +9,8 @@ import pytest
 from fakes_engine import serving
 from real.rig import PATIENCE, Rig, Switch, small_device
 
+from galley.api.access.tenants import Anyone, Tenants
 from galley.api.commands.serve import service_of
-from galley.api.tenants import Anyone, Tenants
 from galley.engine import Engine
 from galley.model import checkpoint, demo
 from galley.sched.classes import Classes

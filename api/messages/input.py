@@ -8,7 +8,7 @@ from msgspec import json
 from galley.api.body import convert, drop_neutral, parse
 from galley.api.errors import ApiError, bad_field
 from galley.api.kinds import check_type, flat, objects
-from galley.api.messages_schemas import (
+from galley.api.messages.schemas import (
     BLOCK_NEUTRAL,
     COUNT_NEUTRAL,
     MESSAGES_NEUTRAL,

@@ -9,10 +9,10 @@ from typing import Any, Protocol, TypeAlias
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
+from galley.api.access.key_file import KeyFile, TenantEntry
+from galley.api.access.keys import Key, Keyring
+from galley.api.access.opened import Opened
 from galley.api.errors import ApiError, bad_field
-from galley.api.key_file import KeyFile, TenantEntry
-from galley.api.keys import Key, Keyring
-from galley.api.opened import Opened
 from galley.sched.classes import Classes
 from galley.sched.job import QueueFull
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from galley.api.thinking import CLOSE, OPEN
-from galley.api.tools import EMPTY, Tool
+from galley.api.tools.tool import EMPTY, Tool
 from galley.model.grammar_text import SPACING, GrammarText, lark, quoted
 
 TEXT = "TEXT: /(?s:.+)/"

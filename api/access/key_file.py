@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from galley.api.keys import Key
+from galley.api.access.keys import Key
 from galley.sched.classes import Classes, PriorityClass, Target
 
 PLACE = re.compile(r" - at `\$\.?(.*)`$")

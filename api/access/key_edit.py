@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from galley.api.key_file import BadKeys, KeyEntry, KeyFile, TenantEntry, parsed, read
+from galley.api.access.key_file import BadKeys, KeyEntry, KeyFile, TenantEntry, parsed, read
 
 HEADER = "# Who may use this server; docs/operations.md explains it.\n"
 ID = 12  # digits of a key's hash by which people name it

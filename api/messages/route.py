@@ -12,9 +12,9 @@ from galley.api import validate
 from galley.api.errors import MESSAGES, AnyRequest, failure_of
 from galley.api.held import compiled
 from galley.api.mailbox import Post
-from galley.api.messages_input import count, read
-from galley.api.messages_output import Content
-from galley.api.messages_replies import (
+from galley.api.messages.input import count, read
+from galley.api.messages.output import Content
+from galley.api.messages.replies import (
     MessageAnswer,
     MessageDelta,
     MessageEnd,

@@ -4,9 +4,9 @@ import re
 from collections.abc import Callable, Collection
 from typing import TypeAlias
 
-from galley.api.call_text import CallText
 from galley.api.pieces import Argued, Called, Piece, Said
 from galley.api.seek import Seek
+from galley.api.tools.call_text import CallText
 
 State: TypeAlias = Callable[[str, list[Piece]], str]  # reads some of a text, returns the rest
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from galley.api.messages_replies import (
+from galley.api.messages.replies import (
     Block,
     BlockDelta,
     BlockInputDelta,

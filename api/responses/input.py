@@ -10,7 +10,7 @@ from galley.api.body import convert, drop_neutral, parse
 from galley.api.errors import ApiError, bad_field
 from galley.api.kinds import check_type, flat, objects
 from galley.api.order import Order
-from galley.api.responses_schemas import (
+from galley.api.responses.schemas import (
     ITEM_NEUTRAL,
     KEPT_NEUTRAL,
     PART_NEUTRAL,

@@ -4,7 +4,7 @@ from typing import Protocol
 from uuid import uuid4
 
 from galley.api.pieces import Argued, Called, Piece, Said, Thought
-from galley.api.responses_replies import (
+from galley.api.responses.replies import (
     ArgumentsDelta,
     ArgumentsDone,
     FunctionCallItem,

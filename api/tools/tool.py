@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from galley.api.errors import bad_field
-from galley.api.tool_formats import NAME
+from galley.api.tools.formats import NAME
 
 MOST_TOOLS = 128  # of one request
 EMPTY = {"type": "object", "properties": {}}

@@ -16,9 +16,9 @@ from galley.api.held import compiled
 from galley.api.mailbox import Post
 from galley.api.openapi import answers
 from galley.api.replies import UsageBody
-from galley.api.responses_input import Asked, read
-from galley.api.responses_output import Output
-from galley.api.responses_replies import (
+from galley.api.responses.input import Asked, read
+from galley.api.responses.output import Output
+from galley.api.responses.replies import (
     IncompleteDetails,
     InputDetails,
     Numbered,
