@@ -1,6 +1,7 @@
 """A compiled grammar, and the place of one answer in it."""
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ LIMITS = LLParserLimits(
     initial_lexer_fuel=500_000,
     step_lexer_fuel=200_000,
     step_max_items=20_000,
+    max_items_in_row=20_000,
     max_lexer_states=20_000,
     max_grammar_size=200_000,
     verbose_errors=False,
@@ -79,8 +81,14 @@ class Place:
         return tokens
 
     def legal(self, guesses: Sequence[int]) -> int:
-        """How many of the guesses the grammar allows, one after the other."""
-        count: int = self._matcher.validate_tokens(list(guesses))
+        """How many of the guesses the grammar allows, one after the other, before an end token.
+
+        A guess that the answer ends says no more than the mask before it does. Where nothing else
+        may follow, the matcher has ended by itself, and could not take that guess back.
+        """
+        ends = self.grammar.ends
+        before = list(takewhile(lambda token: token not in ends, guesses))
+        count: int = self._matcher.validate_tokens(before)
         self._mend()
         return max(count, 0)
 

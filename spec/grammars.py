@@ -66,7 +66,7 @@ class Grammars:
                 draft.tokens[at, : len(forced)], draft.tokens[at, len(forced) :] = forced, 0
                 draft.grades[at], draft.counts[at], sources[at] = 0, len(forced), FORCED
             else:
-                self._trim(draft, at, row.place.legal(guess))
+                self._trim(draft, at, row, row.place.legal(guess))
         return draft._replace(sources=sources)
 
     def _forced(self, row: Held, most: int) -> list[int]:
@@ -77,9 +77,10 @@ class Grammars:
         forced = row.place.forced()[:limit]
         return forced[: row.place.legal(forced)]
 
-    def _trim(self, draft: Draft, at: int, legal: int) -> None:
+    def _trim(self, draft: Draft, at: int, row: Held, legal: int) -> None:
         if legal < draft.counts[at]:
-            self._fallen.append(at)
+            if int(draft.tokens[at, legal]) not in row.place.grammar.ends:
+                self._fallen.append(at)
             draft.tokens[at, legal:] = 0  # its grades stay: one more of them will be judged
             draft.counts[at] = legal
 

@@ -36,6 +36,7 @@ GRAMMARS: dict[str, GrammarText] = {
     "rules": lark('start: "go" ("," way){1,4}\nway: "left" | "right" | "up"'),
     "text": lark("start: /[a-z ]{0,30}/"),
 }
+END = 2  # the tiny model's
 PROMPTS = [[5, 6, 7, 8] * 5, list(range(40, 80)), [9, 9, 10] * 3]
 
 
@@ -102,6 +103,28 @@ def test_guesses_right_and_wrong_leave_an_answer_as_it_is(
     plain = {(1, 2, 3): list(load("none").open([1, 2, 3], Sampling(40, ignore_eos=True)))}
     engine = load("copy")
     engine.swap_policy(guesser({**known, **plain}))
+    assert answers(engine, grammar, sampling) == known
+    assert answers(engine, grammar, sampling, alone=True) == known
+
+
+class Ending(Oracle):
+    """Guesses the rest of the answer in another order, which fits too, and then its end."""
+
+    name = "ending"
+
+    def think(self, answer: list[int]) -> list[int]:
+        return [*answer[:1], *reversed(answer[1:]), END, *answer]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_o9_a_guess_of_the_end_behind_a_closed_grammar_leaves_the_answer_as_it_is(
+    seed: int, load: Load
+) -> None:
+    grammar, sampling = regex("[a-f]{8}"), asked(seed=seed)
+    known = answers(load("none"), grammar, sampling)
+    plain = {(1, 2, 3): list(load("none").open([1, 2, 3], Sampling(40, ignore_eos=True)))}
+    engine = load("copy")
+    engine.swap_policy(Ending({**known, **plain}, width=15))
     assert answers(engine, grammar, sampling) == known
     assert answers(engine, grammar, sampling, alone=True) == known
 

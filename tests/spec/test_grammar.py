@@ -66,6 +66,19 @@ def test_a_forced_text_is_cut_into_tokens_that_are_that_text(tokenizer: Tokenize
         assert not any(map(tokenizer.is_special, tokens))
 
 
+@pytest.mark.parametrize("members", [500, 3000])
+def test_many_members_that_need_not_be_there_are_no_reason_to_break_off(
+    known: LLTokenizer, members: int
+) -> None:
+    fields = {f"p{number}": {"type": "string"} for number in range(members)}
+    schema = {"type": "object", "properties": fields, "additionalProperties": False}
+    place = Grammar(known, json_schema(schema).text).start()
+    for token in b'{"p7": "a", "p401": ""}':
+        place.take(token)
+        assert place.error is None
+    assert place.complete
+
+
 def test_ids_beyond_the_vocabulary_and_special_tokens_are_never_allowed() -> None:
     tokenizer = fakes_tokens.byte_level()
     anything = Grammar(lexicon(words_of(tokenizer, 300, ENDS)), lark("start: /(?s:.+)/").text)

@@ -41,10 +41,10 @@ class Held:
         self.batch = Batch(DECODE, views)
         self.views = views
 
-    def guide(self, guess: str, most: int = MOST) -> Draft:
-        """The draft after the grammar saw it."""
-        guesses = [Guess([1, 2, 3], 4, "other"), Guess(list(guess.encode()), 5, "copy")]
-        return self.rows.guide(self.batch, Draft.of(guesses, max(3, len(guess))), most)
+    def guide(self, guess: str, most: int = MOST, then: Sequence[int] = ()) -> Draft:
+        """The draft after the grammar saw the text, and the tokens, that are guessed."""
+        guesses = [Guess([1, 2, 3], 4, "other"), Guess([*guess.encode(), *then], 5, "copy")]
+        return self.rows.guide(self.batch, Draft.of(guesses, max(3, len(guess) + len(then))), most)
 
     def masks(self, draft: Draft, tree: Tree | None = None) -> tuple[Any, list[int]]:
         counts = draft.counts.copy()
@@ -114,6 +114,30 @@ def test_a_guess_that_was_cut_off_is_judged_as_one_that_fell(known: LLTokenizer)
     assert (draft.counts[1], done.guessed[1]) == (3, 3)
     draft = held.guide("1")  # nothing was cut off
     assert held.rows.judged(draft, done) == (draft, done)
+
+
+def test_a_guess_of_an_end_token_is_cut_off_and_neither_right_nor_wrong(
+    known: LLTokenizer,
+) -> None:
+    held = Held(known, regex("[a-c]{2}d?"))
+    draft = held.guide("ab", then=[ENDS[0], *b"d"])
+    assert words(draft) == ("ab", "copy")
+    done = held.keep([*b"ab"], draft)
+    assert held.rows.judged(draft, done) == (draft, done)
+
+
+@pytest.mark.parametrize("trims", [True, False])
+@pytest.mark.parametrize("behind", [[ENDS[0]], [ENDS[1], *b"c"], [*b"c", ENDS[0]]])
+def test_guesses_behind_the_end_of_a_grammar_leave_the_answer_where_it_is(
+    known: LLTokenizer, trims: bool, behind: list[int]
+) -> None:
+    held = Held(known, regex("[a-c]{3}"), trims)
+    for text in ("a", "b"):
+        held.masks(held.guide("abc"[: 3 - "ab".index(text)], then=behind))
+        assert held.keep([*text.encode()], held.guide("")).kept[1] == 1
+    bits, _ = held.masks(held.guide("c", then=behind))
+    assert allows_only(bits[1, 0], "abc")
+    assert held.keep([*b"c"], held.guide("")).is_whole(1)
 
 
 def allows_only(mask: Any, characters: str) -> bool:
