@@ -12,6 +12,24 @@ from galley.model.grammar_text import BadGrammar
 LONGEST = 300  # characters of a sentence
 Bits = np.ndarray[Any, np.dtype[np.uint32]]
 
+# What the compiler says, by a part of it, as people who sent a grammar would say it.
+REMEDIES = (
+    ("NoExtension", "no text fits it"),
+    ("oneOf constraints are not supported", "oneOf: its schemas may overlap; use anyOf"),
+    ("recursion limit exceeded", "it is nested too deep; make it flatter"),
+    ("max is ", "it leaves too much open at one place; make it smaller, or require more of it"),
+    (
+        "Too many items",
+        "it leaves too much open at one place; make it smaller, or require more of it",
+    ),
+    ("too many expressions", "a pattern in it is too large; make it smaller"),
+    ("too many states", "a pattern in it is too large; make it smaller"),
+)
+PHRASES = (
+    ("Unsatisfiable schema:", "no value fits the schema:"),
+    ("Unimplemented keys:", "not implemented:"),
+)
+
 # What a grammar may cost, in units of the compiler's own: about a second to compile, and some tens
 # of milliseconds for one step.
 LIMITS = LLParserLimits(
@@ -148,9 +166,11 @@ class Place:
 def told(error: str) -> str:
     """What the compiler said, in one sentence that names none of its own options."""
     words = " ".join(error.split("\n<")[0].split()).split(" Enable ")[0]
-    words = words.replace("Unimplemented keys:", "not implemented:")
-    if words.startswith("NoExtension"):
-        return "no text fits it"
+    for theirs, ours in REMEDIES:
+        if theirs in words:
+            return ours
+    for theirs, ours in PHRASES:
+        words = words.replace(theirs, ours)
     return (words[:LONGEST] + "…" if len(words) > LONGEST else words) or "it cannot go on"
 
 
