@@ -60,6 +60,19 @@ def test_o28_no_size_of_prompt_batch_or_answer_compiles_anything(engine: Engine)
     assert engine.metrics()["engine_compiles"] == before
 
 
+@pytest.mark.parametrize("room", [1, 2, 5])
+def test_o11_an_answer_ends_with_the_context_whatever_is_guessed(engine: Engine, room: int) -> None:
+    cut = prompt(engine.plan.context - room)
+    ahead = prompt(engine.plan.context + 20)[-room - 20 :]
+    lengths = []
+    for guessing in ({}, {"prediction": ahead}, {"guesser": "none"}):
+        stream = engine.open(cut, Sampling(ignore_eos=True), **guessing)
+        lengths.append(len(list(stream)))
+        assert stream.last is not None
+        assert stream.last.finish == "length"
+    assert lengths == [room] * 3
+
+
 def test_o29_parameters_are_arguments_and_programs_hold_few_constants(engine: Engine) -> None:
     assert len(engine.entries.prepared) == len(engine.entries.ledger()) > 0
     for entry in engine.entries.prepared:
