@@ -15,8 +15,8 @@ from galley.model.decoder import depth
 from galley.model.entries import Program
 from galley.model.layers import rotation
 from galley.model.weights import Leaves, Weights
-from galley.spec.chain import (
-    Chain,
+from galley.spec.chain import Chain
+from galley.spec.front import (
     Front,
     Seen,
     abstract_seen,

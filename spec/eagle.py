@@ -15,8 +15,8 @@ from galley.model.entries import Program, shape
 from galley.model.heads.head import Head, digest
 from galley.model.layers import rotation
 from galley.model.weights import Leaves
-from galley.spec.chain import (
-    Chain,
+from galley.spec.chain import Chain
+from galley.spec.front import (
     Front,
     Seen,
     abstract_seen,

@@ -15,9 +15,9 @@ from galley.model.entries import Program, Progress, shape
 from galley.model.guess import coupled
 from galley.model.heads.head import Head, digest
 from galley.model.weights import Leaves
-from galley.spec.chain import grade_of
 from galley.spec.device import fill
 from galley.spec.draft import Draft, Guess
+from galley.spec.front import grade_of
 from galley.spec.policy import DraftPolicy, Needs, Surroundings
 from galley.spec.round import Batch, Opening, Round, RowView
 from galley.spec.rows import Rows, of_seats
