@@ -19,6 +19,8 @@ AnyError: TypeAlias = ErrorBody | MessagesError
 
 MESSAGES = "/v1/messages"  # from here on Anthropic's clients ask
 LARGEST_BODY = 8 * 2**20  # bytes of a request
+# What requests call fields of a job that have another name there.
+JOB_FIELDS = {"guesser": "speculation.policy", "most_guesses": "speculation.max_width"}
 TOO_LONG = "the time limit of this request is over"
 
 logger = logging.getLogger(__name__)
@@ -79,7 +81,11 @@ def bad_field(param: str | None, message: str, code: str | None = None) -> ApiEr
 
 def refused(job: JobRefused, prompt_field: str) -> ApiError:
     """A job that can never run; `prompt_field` is what the request calls its prompt."""
-    return bad_field(prompt_field if job.field == "prompt" else job.field, str(job))
+    named = {**JOB_FIELDS, "prompt": prompt_field}.get(job.field, job.field)
+    message = str(job)
+    if job.field in JOB_FIELDS and message.startswith(job.field):
+        message = named + message.removeprefix(job.field)
+    return bad_field(named, message)
 
 
 def answer_api_error(request: AnyRequest, error: ApiError) -> Response[AnyError]:

@@ -9,20 +9,19 @@ def check_guessing(job: Job, driver: Driver) -> None:
     known = driver.guessers
     if job.guesser is not None and job.guesser not in known:
         raise JobRefused(
-            "speculation.policy",
-            f"speculation.policy is {job.guesser!r}; there are {', '.join(known)}",
+            "guesser",
+            f"guesser is {job.guesser!r}; there are {', '.join(known)}",
         )
     if job.guesser == PREDICTION and job.prediction is None:
         raise JobRefused(
-            "speculation.policy",
-            f"speculation.policy is {PREDICTION!r} and there is no prediction; send one",
+            "guesser",
+            f"guesser is {PREDICTION!r} and there is no prediction; send one",
         )
     most = driver.most_guesses
     if job.most_guesses is not None and not 0 <= job.most_guesses <= most:
         raise JobRefused(
-            "speculation.max_width",
-            f"speculation.max_width is {job.most_guesses}: a round verifies 0 to {most} guesses "
-            "of a row",
+            "most_guesses",
+            f"most_guesses is {job.most_guesses}: a round verifies 0 to {most} guesses of a row",
         )
     if job.prediction is not None and len(job.prediction) > driver.context:
         raise JobRefused(

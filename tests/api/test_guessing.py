@@ -153,12 +153,14 @@ def test_a_stream_has_the_report_where_a_choice_ends(
 def test_what_the_engine_refuses_of_guesses_names_the_field(
     client: httpx.Client, engine: FakeScheduler
 ) -> None:
-    engine.refusal = JobRefused("speculation.policy", "there are suffix, none")
+    engine.refusal = JobRefused("guesser", "guesser is 'eagle'; there are suffix, none")
     for more in ({}, {"n": 2}, {"stream": True}):
         body = {"messages": ASK, "speculation": {"policy": "eagle"}, **more}
         answer = client.post(CHAT, json=body)
         assert answer.status_code == 400
-        assert answer.json()["error"]["param"] == "speculation.policy"
+        error = answer.json()["error"]
+        assert error["param"] == "speculation.policy"
+        assert error["message"] == "speculation.policy is 'eagle'; there are suffix, none"
 
 
 @pytest.mark.parametrize(

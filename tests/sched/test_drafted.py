@@ -100,9 +100,9 @@ def test_a_prompt_is_shared_early_only_where_a_job_leads() -> None:
 @pytest.mark.parametrize(
     ("fields", "field", "sentence"),
     [
-        ({"guesser": "nobody"}, "speculation.policy", "there are fake, none"),
-        ({"most_guesses": 8}, "speculation.max_width", "0 to 7 guesses"),
-        ({"most_guesses": -1}, "speculation.max_width", "0 to 7 guesses"),
+        ({"guesser": "nobody"}, "guesser", "there are fake, none"),
+        ({"most_guesses": 8}, "most_guesses", "0 to 7 guesses"),
+        ({"most_guesses": -1}, "most_guesses", "0 to 7 guesses"),
         ({"prediction": [1] * 49}, "prediction", "49 tokens and the context is 48"),
     ],
 )
