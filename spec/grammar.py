@@ -12,18 +12,17 @@ from galley.model.grammar_text import BadGrammar
 LONGEST = 300  # characters of a sentence
 Bits = np.ndarray[Any, np.dtype[np.uint32]]
 
+OPEN = "it leaves too much open at one place; make it smaller, or require more of it"
+LARGE = "a pattern in it is too large; make it smaller"
 # What the compiler says, by a part of it, as people who sent a grammar would say it.
 REMEDIES = (
     ("NoExtension", "no text fits it"),
     ("oneOf constraints are not supported", "oneOf: its schemas may overlap; use anyOf"),
     ("recursion limit exceeded", "it is nested too deep; make it flatter"),
-    ("max is ", "it leaves too much open at one place; make it smaller, or require more of it"),
-    (
-        "Too many items",
-        "it leaves too much open at one place; make it smaller, or require more of it",
-    ),
-    ("too many expressions", "a pattern in it is too large; make it smaller"),
-    ("too many states", "a pattern in it is too large; make it smaller"),
+    ("items; max is ", OPEN),
+    ("Too many items", OPEN),
+    ("too many expressions", LARGE),
+    ("too many states", LARGE),
 )
 PHRASES = (
     ("Unsatisfiable schema:", "no value fits the schema:"),

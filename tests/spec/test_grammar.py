@@ -14,6 +14,7 @@ from llguidance import LLTokenizer
 from galley.model.checkpoint import TokenizerFiles
 from galley.model.grammar_text import (
     BadGrammar,
+    GrammarText,
     choice,
     json_object,
     json_schema,
@@ -22,7 +23,7 @@ from galley.model.grammar_text import (
 )
 from galley.model.tokens import Tokenizer
 from galley.spec.compiler import Compiler
-from galley.spec.grammar import Grammar
+from galley.spec.grammar import Grammar, told
 from galley.spec.lexicon import lexicon, words_of
 
 TOKENIZERS = [
@@ -77,6 +78,34 @@ def test_many_members_that_need_not_be_there_are_no_reason_to_break_off(
         place.take(token)
         assert place.error is None
     assert place.complete
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        (json_schema({"oneOf": [{"type": "number"}, {"type": "integer"}]}), "use anyOf"),
+        (json_schema({"enum": []}), "no value fits the schema"),
+    ],
+)
+def test_what_is_wrong_with_a_grammar_is_said_with_what_to_do(
+    known: LLTokenizer, text: GrammarText, remedy: str
+) -> None:
+    with pytest.raises(BadGrammar, match=remedy):
+        Grammar(known, text.text)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "remedy"),
+    [
+        ("lexer error: too many states: 20000 >= 20000", "a pattern in it is too large"),
+        ("Parser Error: Current row has 2007 items; max is 2000; left-recursive", "require more"),
+        ("recursion limit exceeded at line 1 column 2467", "make it flatter"),
+    ],
+)
+def test_limits_of_the_compiler_are_told_in_words_of_a_grammar(theirs: str, remedy: str) -> None:
+    said = told(theirs)
+    assert remedy in said
+    assert "20" not in said
 
 
 def test_ids_beyond_the_vocabulary_and_special_tokens_are_never_allowed() -> None:
